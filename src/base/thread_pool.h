@@ -1,0 +1,58 @@
+// Fork-join parallelism for kernels.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace slotstream {
+
+// A fixed set of threads that run one parallel loop at a time. The calling thread takes part, so a
+// pool of 1 starts no thread. Between loops workers spin for a few microseconds, then sleep.
+//
+// Which thread runs an index is not fixed; results must not depend on it (promise P1): each index
+// owns its outputs.
+class ThreadPool {
+ public:
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Calls fn(i) for every i in [0, count), then returns. fn must not throw and must not call
+  // ParallelFor on the same pool. One caller at a time.
+  template <typename Fn>
+  void ParallelFor(size_t count, const Fn& fn) {
+    if (count == 0) return;
+    if (workers_.empty() || count == 1) {
+      for (size_t i = 0; i < count; ++i) fn(i);
+      return;
+    }
+    Run(count, [](const void* context, size_t i) { (*static_cast<const Fn*>(context))(i); }, &fn);
+  }
+
+ private:
+  using Body = void (*)(const void* context, size_t index);
+
+  void Run(size_t count, Body body, const void* context);
+  void WorkerLoop();
+  void Drain();
+
+  // The current loop. Written before generation_ is raised, read after it is seen raised.
+  Body body_ = nullptr;
+  const void* context_ = nullptr;
+  size_t count_ = 0;
+  alignas(64) std::atomic<size_t> next_{0};
+  alignas(64) std::atomic<uint32_t> generation_{0};
+  alignas(64) std::atomic<uint32_t> running_{0};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace slotstream
