@@ -12,8 +12,7 @@ namespace slotstream {
 Result<AlignedBuffer> AlignedBuffer::Allocate(size_t size, std::string_view what) {
   AlignedBuffer buffer;
   if (size == 0) return buffer;
-  void* address =
-      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) {
     return Fail(ErrorCode::kResourceLimit, fmt::format("cannot allocate {} bytes for {}: {}", size,
                                                        what, std::strerror(errno)));

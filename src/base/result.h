@@ -44,17 +44,17 @@ inline std::unexpected<Error> Fail(ErrorCode code, std::string message) {
 #define SS_CONCAT(a, b) SS_CONCAT_INNER(a, b)
 
 // SS_RETURN_IF_ERROR(expr): returns the error of a Status or Result expression, if it is one.
-#define SS_RETURN_IF_ERROR(expr)                                       \
-  do {                                                                 \
-    if (auto ss_status = (expr); !ss_status) {                         \
-      return std::unexpected(std::move(ss_status).error());            \
-    }                                                                  \
+#define SS_RETURN_IF_ERROR(expr)                            \
+  do {                                                      \
+    if (auto ss_status = (expr); !ss_status) {              \
+      return std::unexpected(std::move(ss_status).error()); \
+    }                                                       \
   } while (false)
 
 // SS_ASSIGN_OR_RETURN(auto x, expr): binds the value, or returns the error.
 #define SS_ASSIGN_OR_RETURN(decl, expr) \
   SS_ASSIGN_OR_RETURN_IMPL(SS_CONCAT(ss_result_, __LINE__), decl, expr)
-#define SS_ASSIGN_OR_RETURN_IMPL(tmp, decl, expr)             \
-  auto tmp = (expr);                                          \
-  if (!tmp) return std::unexpected(std::move(tmp).error());   \
+#define SS_ASSIGN_OR_RETURN_IMPL(tmp, decl, expr)           \
+  auto tmp = (expr);                                        \
+  if (!tmp) return std::unexpected(std::move(tmp).error()); \
   decl = std::move(*tmp)
