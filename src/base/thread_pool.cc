@@ -33,7 +33,7 @@ uint32_t AwaitChange(const std::atomic<uint32_t>& value, uint32_t old) {
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { WorkerLoop(); });
+  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { WorkerLoop(i); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -51,26 +51,26 @@ void ThreadPool::Run(size_t count, Body body, const void* context) {
   running_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
-  Drain();
+  Drain(0);
   // Every worker must have left the loop before its context goes out of scope.
   for (uint32_t left = running_.load(std::memory_order_acquire); left != 0;) {
     left = AwaitChange(running_, left);
   }
 }
 
-void ThreadPool::Drain() {
+void ThreadPool::Drain(int worker) {
   for (size_t i = next_.fetch_add(1, std::memory_order_relaxed); i < count_;
        i = next_.fetch_add(1, std::memory_order_relaxed)) {
-    body_(context_, i);
+    body_(context_, i, worker);
   }
 }
 
-void ThreadPool::WorkerLoop() {
+void ThreadPool::WorkerLoop(int worker) {
   uint32_t seen = 0;
   for (;;) {
     seen = AwaitChange(generation_, seen);
     if (stop_.load(std::memory_order_acquire)) return;
-    Drain();
+    Drain(worker);
     if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
   }
 }

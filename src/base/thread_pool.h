@@ -25,24 +25,32 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls fn(i) for every i in [0, count), then returns. fn must not throw and must not call
-  // ParallelFor on the same pool. One caller at a time.
+  // Calls fn(i) or fn(i, worker) for every i in [0, count), then returns; worker is in
+  // [0, threads()) and tells concurrent calls apart, for scratch memory. fn must not throw and must
+  // not call ParallelFor on the same pool. One caller at a time.
   template <typename Fn>
   void ParallelFor(size_t count, const Fn& fn) {
-    if (count == 0) return;
-    if (workers_.empty() || count == 1) {
-      for (size_t i = 0; i < count; ++i) fn(i);
+    auto body = [](const void* context, size_t i, int worker) {
+      const Fn& call = *static_cast<const Fn*>(context);
+      if constexpr (std::is_invocable_v<const Fn&, size_t, int>) {
+        call(i, worker);
+      } else {
+        call(i);
+      }
+    };
+    if (workers_.empty() || count <= 1) {
+      for (size_t i = 0; i < count; ++i) body(&fn, i, 0);
       return;
     }
-    Run(count, [](const void* context, size_t i) { (*static_cast<const Fn*>(context))(i); }, &fn);
+    Run(count, body, &fn);
   }
 
  private:
-  using Body = void (*)(const void* context, size_t index);
+  using Body = void (*)(const void* context, size_t index, int worker);
 
   void Run(size_t count, Body body, const void* context);
-  void WorkerLoop();
-  void Drain();
+  void WorkerLoop(int worker);
+  void Drain(int worker);
 
   // The current loop. Written before generation_ is raised, read after it is seen raised.
   Body body_ = nullptr;

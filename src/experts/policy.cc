@@ -1,0 +1,15 @@
+#include "experts/policy.h"
+
+namespace slotstream::experts {
+
+uint32_t ClockPolicy::ChooseVictim(const std::function<bool(uint32_t)>& evictable) {
+  for (;;) {
+    const uint32_t slot = hand_;
+    hand_ = hand_ + 1 == used_.size() ? 0 : hand_ + 1;
+    if (!evictable(slot)) continue;
+    if (!used_[slot]) return slot;
+    used_[slot] = false;
+  }
+}
+
+}  // namespace slotstream::experts

@@ -1,0 +1,81 @@
+// The pool of slots that all layers share: which expert lies where, and who holds it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "base/result.h"
+#include "experts/policy.h"
+
+namespace slotstream::experts {
+
+// Names a routed expert; layers count as in checkpoint::ExpertFormat.
+struct ExpertKey {
+  uint32_t layer = 0;
+  uint32_t expert = 0;
+  bool operator==(const ExpertKey&) const = default;
+};
+
+// Slots are free, or claimed (being filled, holding nothing), or hold one expert. A held slot can
+// be pinned, any number of times; a pinned or claimed slot is never evicted. Not thread-safe, but a
+// pinned slot's bytes may be read by any thread.
+class SlotPool {
+ public:
+  // `record_bytes` per slot (a multiple of kPageSize). kInvalidArgument for no slots,
+  // kResourceLimit when the memory cannot be had.
+  static Result<SlotPool> Create(uint32_t slots, size_t record_bytes, uint32_t layers,
+                                 uint32_t experts_per_layer);
+
+  uint32_t slots() const { return static_cast<uint32_t>(pins_.size()); }
+  uint32_t held() const { return held_; }
+  uint64_t evictions() const { return evictions_; }
+  // True when every expert of every layer is in the pool, so that nothing will ever be read.
+  bool holds_everything() const { return held_ == slot_of_.size(); }
+
+  // The slot that holds `key`, or -1. Finding is not using.
+  int32_t Find(ExpertKey key) const { return slot_of_[Index(key)]; }
+  // Tells the policy that the slot's entry was used.
+  void Use(uint32_t slot) { policy_->Used(slot); }
+  std::byte* data(uint32_t slot) { return memory_.data() + size_t{slot} * record_bytes_; }
+  const std::byte* data(uint32_t slot) const {
+    return memory_.data() + size_t{slot} * record_bytes_;
+  }
+
+  void Pin(uint32_t slot);
+  void Unpin(uint32_t slot);
+
+  // Claims `count` slots, evicting as the policy says. kResourceLimit, with nothing changed, when
+  // fewer than `count` are neither pinned nor claimed.
+  Result<std::vector<uint32_t>> Claim(uint32_t count);
+  // The claimed slot now holds `key`, which no slot held; it is pinned once.
+  void Publish(uint32_t slot, ExpertKey key);
+  // The claimed slot is free again.
+  void Abandon(uint32_t slot);
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  SlotPool(AlignedBuffer memory, uint32_t slots, size_t record_bytes, uint32_t layers,
+           uint32_t experts_per_layer);
+
+  size_t Index(ExpertKey key) const { return size_t{key.layer} * experts_per_layer_ + key.expert; }
+
+  AlignedBuffer memory_;
+  size_t record_bytes_;
+  uint32_t experts_per_layer_;
+  std::unique_ptr<Policy> policy_;
+  std::vector<int32_t> slot_of_;    // per expert, -1 if not held
+  std::vector<uint32_t> entry_of_;  // per slot: index into slot_of_, or kNone
+  std::vector<uint32_t> pins_;      // per slot
+  std::vector<bool> claimed_;       // per slot
+  std::vector<uint32_t> free_;
+  uint32_t held_ = 0;
+  uint32_t unavailable_ = 0;  // pinned or claimed slots
+  uint64_t evictions_ = 0;
+};
+
+}  // namespace slotstream::experts

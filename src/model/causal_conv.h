@@ -1,0 +1,27 @@
+// Depthwise causal convolution over a pass, with the tokens before it kept as state.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "model/products.h"
+
+namespace slotstream::model {
+
+// Taps of any convolution; configs are checked against it.
+inline constexpr size_t kMaxConvKernel = 64;
+
+struct ConvShape {
+  size_t kernel;    // taps, the last one is the current token
+  size_t dilation;  // tokens between taps
+  size_t width;     // channels
+  size_t history() const { return (kernel - 1) * dilation; }
+};
+
+// out[t] = silu(sum over taps j of weight[j] * in[t - dilation (kernel - 1 - j)]), weight
+// [kernel, width]. Tokens before the pass come from `history` [shape.history(), width], oldest
+// first (zeros at the start of a sequence), which is moved on to the last ones seen.
+void CausalConvSilu(Compute& compute, const ConvShape& shape, const float* weight, ConstRows in,
+                    size_t rows, std::vector<float>& history, MutableRows out);
+
+}  // namespace slotstream::model

@@ -1,0 +1,236 @@
+#include "model/model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "model/delta_net.h"
+#include "model/hyper_connection.h"
+#include "model/ngram_memory.h"
+
+namespace slotstream::model {
+namespace {
+
+using checkpoint::LayerKind;
+using checkpoint::ModelConfig;
+
+ConstRows Const(MutableRows rows) { return {rows.data, rows.stride}; }
+
+// The most inputs that any product has.
+size_t MaxInputs(const ModelConfig& config) {
+  return std::max<size_t>({config.hc_width(), config.value_dim(),
+                           size_t{config.num_attention_heads} * config.head_dim,
+                           config.ple_embed_dim, config.hc_lowrank, config.shared_expert_size});
+}
+
+// The smallest quantization group that checkpoints have.
+constexpr size_t kMinGroup = 32;
+
+size_t BlockScratch(const checkpoint::Checkpoint& checkpoint, size_t rows) {
+  const ModelConfig& config = checkpoint.config();
+  return std::max({HyperConnectionScratch(config, rows), DeltaNetScratch(config, rows),
+                   SparseAttentionScratch(config, rows), NgramMemoryScratch(config, rows),
+                   MoeScratch(config, checkpoint.experts().shape(), rows)});
+}
+
+}  // namespace
+
+Model::Workspace::Workspace(Arena& arena, const ModelConfig& config, size_t rows) {
+  auto take = [&](size_t width) { return MutableRows{arena.Take(rows * width), width}; };
+  residual = take(config.hc_width());
+  x = take(config.hidden_size);
+  y = take(config.hidden_size);
+  inject = take(config.hc_count);
+  cos = take(config.rotary_dim / 2);
+  sin = take(config.rotary_dim / 2);
+}
+
+uint64_t Model::WorkspaceBytes(const checkpoint::Checkpoint& checkpoint, size_t max_rows,
+                               int threads) {
+  const ModelConfig& config = checkpoint.config();
+  Arena counter;
+  Workspace(counter, config, max_rows);
+  const uint64_t floats = counter.used() + BlockScratch(checkpoint, max_rows) +
+                          Compute::SumFloats(max_rows, MaxInputs(config), kMinGroup);
+  const uint64_t selected = max_rows * (config.indexer_budget + config.indexer_compress_ratio);
+  const uint64_t routing = max_rows * config.experts_per_token * 4;
+  return floats * sizeof(float) + (selected + routing) * sizeof(uint32_t) +
+         AttentionScratch(config, 0, threads).bytes();
+}
+
+Result<std::unique_ptr<Model>> Model::Create(const checkpoint::Checkpoint& checkpoint,
+                                             checkpoint::ResidentPart trunk,
+                                             const kernels::KernelTable& kernel_table,
+                                             ThreadPool& threads, experts::ExpertStore& store,
+                                             std::span<experts::NgramStore* const> ngrams,
+                                             const ModelOptions& options) {
+  const ModelConfig& config = checkpoint.config();
+  const checkpoint::ExpertShape& shape = checkpoint.experts().shape();
+  if (shape.gate.group != shape.up.group) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("{}: experts' gate and up projections are quantized in groups of {} "
+                            "and {}; they must be the same",
+                            checkpoint.directory(), shape.gate.group, shape.up.group));
+  }
+  SS_ASSIGN_OR_RETURN(Weights weights, BindWeights(config, trunk));
+  Arena counter;
+  Workspace(counter, config, options.max_rows);
+  const size_t floats = counter.used() + BlockScratch(checkpoint, options.max_rows);
+  SS_ASSIGN_OR_RETURN(AlignedBuffer memory,
+                      AlignedBuffer::Allocate(floats * sizeof(float),
+                                              fmt::format("the workspace of passes of {} tokens",
+                                                          options.max_rows)));
+  return std::unique_ptr<Model>(new Model(checkpoint, std::move(trunk), std::move(weights),
+                                          kernel_table, threads, store, ngrams, std::move(memory),
+                                          options.max_rows));
+}
+
+Model::Model(const checkpoint::Checkpoint& checkpoint, checkpoint::ResidentPart trunk,
+             Weights weights, const kernels::KernelTable& kernel_table, ThreadPool& threads,
+             experts::ExpertStore& store, std::span<experts::NgramStore* const> ngrams,
+             AlignedBuffer memory, size_t max_rows)
+    : config_(checkpoint.config()),
+      trunk_(std::move(trunk)),
+      weights_(std::move(weights)),
+      store_(store),
+      ngrams_(ngrams.begin(), ngrams.end()),
+      max_rows_(max_rows),
+      memory_(std::move(memory)),
+      arena_(reinterpret_cast<float*>(memory_.data())),
+      workspace_(arena_, config_, max_rows),
+      compute_(kernel_table, threads, max_rows, MaxInputs(config_), kMinGroup),
+      rotary_(config_),
+      attention_scratch_(config_, max_rows, threads.threads()),
+      positions_(max_rows),
+      ngram_rows_(config_.ple_layers.size()) {}
+
+Status Model::CheckPass(const Pass& pass, const state::Sequence& sequence) const {
+  if (pass.ids.empty() || pass.ids.size() > max_rows_) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("a pass of {} tokens; 1 to {} are possible", pass.ids.size(),
+                            max_rows_));
+  }
+  for (uint32_t id : pass.ids) {
+    if (id >= config_.vocab_size) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("token id {} is not in the vocabulary of {}", id,
+                              config_.vocab_size));
+    }
+  }
+  if (sequence.length() + pass.ids.size() > config_.max_position_embeddings) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} tokens after {} exceed the model's context of {}", pass.ids.size(),
+                            sequence.length(), config_.max_position_embeddings));
+  }
+  if (!sequence.usable()) {
+    return Fail(ErrorCode::kInternal, "the sequence was left midway by a failed pass");
+  }
+  return {};
+}
+
+Status Model::Forward(const Pass& pass, state::Sequence& sequence) {
+  SS_RETURN_IF_ERROR(CheckPass(pass, sequence));
+  const size_t rows = pass.ids.size();
+  sequence.BeginPass();
+  RequestNgrams(pass.ids, sequence);
+  Embed(pass);
+
+  int32_t next_position = sequence.next_position();
+  for (size_t r = 0; r < rows; ++r) {
+    if (pass.positions.empty()) {
+      positions_[r].fill(sequence.next_position() + static_cast<int32_t>(r));
+    } else {
+      positions_[r] = pass.positions[r];
+    }
+    next_position = std::max(next_position, *std::ranges::max_element(positions_[r]) + 1);
+  }
+  compute_.ForRows(rows, [&](size_t r) {
+    rotary_.At(positions_[r], workspace_.cos.row(r), workspace_.sin.row(r));
+  });
+
+  for (uint32_t l = 0; l < config_.num_layers(); ++l) {
+    if (pass.cancel != nullptr && pass.cancel->load(std::memory_order_relaxed)) {
+      return Fail(ErrorCode::kCancelled, fmt::format("cancelled before layer {}", l));
+    }
+    SS_RETURN_IF_ERROR(RunLayer(l, pass, sequence));
+    if (pass.observe) pass.observe(l, Const(workspace_.residual), rows);
+  }
+  if (pass.logit_rows > 0) RunHead(pass);
+  sequence.EndPass(rows, next_position);
+  return {};
+}
+
+void Model::Embed(const Pass& pass) {
+  const size_t hidden = config_.hidden_size;
+  const auto copy_to_streams = [&](const float* from, float* streams, size_t first) {
+    for (size_t s = first; s < config_.hc_count; ++s) {
+      std::copy_n(from, hidden, streams + s * hidden);
+    }
+  };
+  compute_.ForRows(pass.ids.size(), [&](size_t r) {
+    float* streams = workspace_.residual.row(r);
+    compute_.kernels().dequantize_row(weights_.embed.row(pass.ids[r]), weights_.embed.width,
+                                      weights_.embed.group, streams);
+    copy_to_streams(streams, streams, 1);
+  });
+  for (const SplicedRow& spliced : pass.spliced) {
+    copy_to_streams(spliced.embedding, workspace_.residual.row(spliced.row), 0);
+  }
+}
+
+// Which rows a token needs depends on ids alone, so they are asked for before anything else.
+void Model::RequestNgrams(std::span<const uint32_t> ids, state::Sequence& sequence) {
+  std::vector<uint32_t> context(std::max(config_.ngram_size, 1u));
+  const size_t heads = config_.ple_layers.empty() ? 0 : config_.ngram_heads();
+  for (auto& rows : ngram_rows_) rows.resize(ids.size() * heads);
+  for (size_t r = 0; r < ids.size(); ++r) {
+    sequence.ngram_context.Push(ids[r], context);
+    for (size_t i = 0; i < ngram_rows_.size(); ++i) {
+      weights_.ngrams[i].hash.Rows(context, std::span(ngram_rows_[i]).subspan(r * heads, heads));
+    }
+  }
+  for (size_t i = 0; i < ngram_rows_.size(); ++i) ngrams_[i]->Begin(ngram_rows_[i]);
+}
+
+Status Model::RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence) {
+  const LayerWeights& layer = weights_.layers[l];
+  const size_t rows = pass.ids.size();
+  const Workspace& w = workspace_;
+
+  const auto ngram = std::ranges::find(config_.ple_layers, l);
+  if (ngram != config_.ple_layers.end()) {
+    const auto i = static_cast<size_t>(ngram - config_.ple_layers.begin());
+    SS_RETURN_IF_ERROR(RunNgramMemory(compute_, config_, weights_.ngrams[i], *ngrams_[i], rows,
+                                      sequence.ngram[i], w.residual, arena_));
+  }
+
+  ReadStreams(compute_, config_, layer.attention_site, Const(w.residual), rows, w.x, w.inject,
+              arena_);
+  if (layer.kind == LayerKind::kLinearAttention) {
+    RunDeltaNet(compute_, config_, weights_.delta_nets[layer.mixer], Const(w.x), rows,
+                sequence.linear[layer.mixer], w.y, arena_);
+  } else {
+    RunSparseAttention(compute_, config_, weights_.attentions[layer.mixer], rotary_, Const(w.x),
+                       rows, positions_.data(), {Const(w.cos), Const(w.sin)},
+                       sequence.attention[layer.mixer], w.y, attention_scratch_, arena_);
+  }
+  WriteStreams(compute_, config_, Const(w.y), Const(w.inject), rows, w.residual);
+
+  ReadStreams(compute_, config_, layer.mlp_site, Const(w.residual), rows, w.x, w.inject, arena_);
+  SS_RETURN_IF_ERROR(RunMoe(compute_, config_, layer.moe, store_, l, pass.admit_experts,
+                            Const(w.x), rows, routing_, w.y, arena_));
+  WriteStreams(compute_, config_, Const(w.y), Const(w.inject), rows, w.residual);
+  return {};
+}
+
+void Model::RunHead(const Pass& pass) {
+  const size_t first = pass.ids.size() - pass.logit_rows;
+  const ConstRows residual{workspace_.residual.row(first), workspace_.residual.stride};
+  ReadStreams(compute_, config_, weights_.final_mixer, residual, pass.logit_rows, workspace_.x, {},
+              arena_);
+  compute_.Run(Const(workspace_.x), config_.hidden_size, pass.logit_rows,
+               {{weights_.lm_head, {pass.logits, config_.vocab_size}}});
+}
+
+}  // namespace slotstream::model

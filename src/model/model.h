@@ -1,0 +1,114 @@
+// The text model: ids in, logits out, one pass of consecutive tokens at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "checkpoint/checkpoint.h"
+#include "experts/expert_store.h"
+#include "experts/ngram_store.h"
+#include "kernels/kernels.h"
+#include "model/moe.h"
+#include "model/products.h"
+#include "model/rotary.h"
+#include "model/sparse_attention.h"
+#include "model/weights.h"
+#include "state/sequence.h"
+
+namespace slotstream::model {
+
+// An embedding that takes the place of a token's own, as a picture's rows do: `row` counts the
+// tokens of the pass, `embedding` has H floats.
+struct SplicedRow {
+  size_t row = 0;
+  const float* embedding = nullptr;
+};
+
+struct Pass {
+  std::span<const uint32_t> ids;                // 1 to max_rows, each below vocab_size
+  std::span<const state::Position> positions;   // one per id; empty: one after another, as in text
+  std::span<const SplicedRow> spliced;
+  // Logits are computed for the last `logit_rows` tokens, into logits [logit_rows, vocab_size].
+  size_t logit_rows = 0;
+  float* logits = nullptr;
+  // The last pass of a prompt: experts that it swept past the pool may stay there.
+  bool admit_experts = false;
+  // Looked at before each layer; may be null. A cancelled pass fails with kCancelled.
+  const std::atomic<bool>* cancel = nullptr;
+  // Told the residual streams [rows, N*H] after each layer; may be empty.
+  std::function<void(uint32_t layer, kernels::ConstRows residual, size_t rows)> observe;
+};
+
+struct ModelOptions {
+  size_t max_rows = 1;  // of a pass
+};
+
+// Not thread-safe: one pass at a time.
+class Model {
+ public:
+  // `checkpoint`, `kernel_table`, `threads`, `store` and `ngrams` (one per n-gram layer) must
+  // outlive the model.
+  static Result<std::unique_ptr<Model>> Create(const checkpoint::Checkpoint& checkpoint,
+                                               checkpoint::ResidentPart trunk,
+                                               const kernels::KernelTable& kernel_table,
+                                               ThreadPool& threads, experts::ExpertStore& store,
+                                               std::span<experts::NgramStore* const> ngrams,
+                                               const ModelOptions& options);
+
+  const checkpoint::ModelConfig& config() const { return config_; }
+  size_t max_rows() const { return max_rows_; }
+
+  // Moves `sequence` on by the pass's tokens. Errors: kInvalidArgument (an id or a size out of
+  // range; the sequence is unchanged), kCancelled, and the stores' errors; after these the sequence
+  // is no longer usable().
+  Status Forward(const Pass& pass, state::Sequence& sequence);
+
+  // Bytes that a model with these options allocates besides trunk, stores and sequences.
+  static uint64_t WorkspaceBytes(const checkpoint::Checkpoint& checkpoint, size_t max_rows,
+                                 int threads);
+
+ private:
+  // Buffers that live through a pass; `arena` is what the blocks share.
+  struct Workspace {
+    Workspace(Arena& arena, const checkpoint::ModelConfig& config, size_t rows);
+    MutableRows residual;  // [rows, N*H]
+    MutableRows x;         // [rows, H], a block's input
+    MutableRows y;         // [rows, H], its output
+    MutableRows inject;    // [rows, N]
+    MutableRows cos, sin;  // [rows, rotary_dim / 2]
+  };
+
+  Model(const checkpoint::Checkpoint& checkpoint, checkpoint::ResidentPart trunk, Weights weights,
+        const kernels::KernelTable& kernel_table, ThreadPool& threads, experts::ExpertStore& store,
+        std::span<experts::NgramStore* const> ngrams, AlignedBuffer memory, size_t max_rows);
+
+  Status CheckPass(const Pass& pass, const state::Sequence& sequence) const;
+  void Embed(const Pass& pass);
+  void RequestNgrams(std::span<const uint32_t> ids, state::Sequence& sequence);
+  Status RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence);
+  void RunHead(const Pass& pass);
+
+  const checkpoint::ModelConfig& config_;
+  checkpoint::ResidentPart trunk_;
+  Weights weights_;
+  experts::ExpertStore& store_;
+  std::vector<experts::NgramStore*> ngrams_;
+  size_t max_rows_;
+  AlignedBuffer memory_;
+  Arena arena_;  // after the workspace
+  Workspace workspace_;
+  Compute compute_;
+  Rotary rotary_;
+  AttentionScratch attention_scratch_;
+  Routing routing_;
+  std::vector<state::Position> positions_;
+  std::vector<std::vector<uint64_t>> ngram_rows_;  // per n-gram layer
+};
+
+}  // namespace slotstream::model
