@@ -16,15 +16,15 @@ Result<std::unique_ptr<ExpertStore>> ExpertStore::Create(const checkpoint::Exper
                                                          std::unique_ptr<io::ReadQueue> queue,
                                                          const StoreOptions& options) {
   const size_t record_bytes = format.shape().record_bytes();
-  SS_ASSIGN_OR_RETURN(SlotPool pool, SlotPool::Create(options.slots, record_bytes, format.layers(),
+  SS_ASSIGN_OR_RETURN(SlotPool pool, SlotPool::Create(options.slots, record_bytes, options.layers,
                                                       format.experts()));
   SS_ASSIGN_OR_RETURN(RecordReader reader,
                       RecordReader::Create(format, *queue, options.sweep_records));
   SS_ASSIGN_OR_RETURN(
       AlignedBuffer ring,
       AlignedBuffer::Allocate(options.sweep_records * record_bytes, "the ring of expert records"));
-  return std::unique_ptr<ExpertStore>(new ExpertStore(
-      format, std::move(queue), std::move(pool), std::move(reader), std::move(ring), options));
+  return std::unique_ptr<ExpertStore>(new ExpertStore(format, std::move(queue), std::move(pool),
+                                                      std::move(reader), std::move(ring), options));
 }
 
 ExpertStore::ExpertStore(const checkpoint::ExpertFormat& format,
@@ -81,7 +81,7 @@ Status ExpertStore::Begin(uint32_t layer, std::span<const ExpertNeed> needs, uin
 }
 
 void ExpertStore::ChooseAdmissions() {
-  const uint32_t share = std::max(1u, pool_.slots() / format_.layers());
+  const uint32_t share = std::max(1u, pool_.slots() / options_.layers);
   const auto hits = static_cast<uint32_t>(visit_.ready.size());
   if (hits >= share) return;
   std::vector<uint32_t> hottest = visit_.missing;

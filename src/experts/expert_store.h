@@ -25,6 +25,7 @@
 namespace slotstream::experts {
 
 struct StoreOptions {
+  uint32_t layers = 0;         // that the pool serves: the trunk's, and the draft head's if it runs
   uint32_t slots = 0;          // of the pool
   uint32_t sweep_records = 0;  // ring of the sweep, in records; at least 2
   uint32_t sweep_rows = 0;     // passes of at least this many rows sweep
@@ -43,11 +44,11 @@ struct ReadyExpert {
 };
 
 struct StoreStats {
-  uint64_t hits = 0;        // needs met by the pool
-  uint64_t misses = 0;      // needs read for the pool
-  uint64_t swept = 0;       // needs read past the pool
+  uint64_t hits = 0;    // needs met by the pool
+  uint64_t misses = 0;  // needs read for the pool
+  uint64_t swept = 0;   // needs read past the pool
   uint64_t evictions = 0;
-  uint64_t retries = 0;     // records read again after a failed check
+  uint64_t retries = 0;  // records read again after a failed check
   uint64_t bytes_read = 0;
   uint64_t read_nanos = 0;  // time with a read in flight
   uint64_t wait_nanos = 0;  // time the computation waited for reads
@@ -87,12 +88,12 @@ class ExpertStore {
     bool open = false;
     std::vector<uint32_t> missing;  // needs to read, in file order
     size_t next_missing = 0;
-    size_t unmet = 0;                          // needs not yet returned by Next
-    std::vector<ReadyExpert> ready;            // met, not yet returned
-    std::vector<uint32_t> pinned;              // slots
-    std::vector<uint32_t> returned;            // sweep: needs whose ring records the caller holds
-    std::vector<uint32_t> place;               // per need: claimed slot, or ring record
-    std::vector<bool> admit;                   // per need
+    size_t unmet = 0;                // needs not yet returned by Next
+    std::vector<ReadyExpert> ready;  // met, not yet returned
+    std::vector<uint32_t> pinned;    // slots
+    std::vector<uint32_t> returned;  // sweep: needs whose ring records the caller holds
+    std::vector<uint32_t> place;     // per need: claimed slot, or ring record
+    std::vector<bool> admit;         // per need
   };
 
   ExpertStore(const checkpoint::ExpertFormat& format, std::unique_ptr<io::ReadQueue> queue,

@@ -66,8 +66,8 @@ void NgramStore::StartReads() {
   while (!idle_.empty() && next_missing_ < missing_.size()) {
     const uint32_t area = idle_.back();
     idle_.pop_back();
-    areas_[area] = Area{.place = missing_[next_missing_++], .pieces_left = 0, .attempts = 0,
-                        .status = {}};
+    areas_[area] =
+        Area{.place = missing_[next_missing_++], .pieces_left = 0, .attempts = 0, .status = {}};
     Submit(area);
   }
 }

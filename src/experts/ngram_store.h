@@ -69,7 +69,7 @@ class NgramStore {
 
   const checkpoint::NgramFormat& format_;
   std::unique_ptr<io::ReadQueue> queue_;
-  AlignedBuffer cache_;              // [sets, kWays] rows
+  AlignedBuffer cache_;  // [sets, kWays] rows
   AlignedBuffer staging_;
   std::vector<uint64_t> cache_row_;  // [sets, kWays], the row held or kEmpty
   std::vector<uint8_t> next_way_;    // [sets], the oldest way
@@ -77,10 +77,10 @@ class NgramStore {
   std::vector<uint32_t> idle_;
 
   // The batch.
-  std::vector<uint32_t> place_;      // per row asked for: its place among the distinct rows
-  std::vector<uint64_t> distinct_;   // row numbers
-  std::vector<std::byte> rows_;      // [distinct], bytes
-  std::vector<uint32_t> missing_;    // places to read
+  std::vector<uint32_t> place_;     // per row asked for: its place among the distinct rows
+  std::vector<uint64_t> distinct_;  // row numbers
+  std::vector<std::byte> rows_;     // [distinct], bytes
+  std::vector<uint32_t> missing_;   // places to read
   size_t next_missing_ = 0;
   std::unordered_map<uint64_t, uint32_t> seen_;
 

@@ -66,8 +66,8 @@ class RecordReader {
   const checkpoint::ExpertFormat* format_;
   io::ReadQueue* queue_;
   AlignedBuffer staging_;
-  std::vector<Read> reads_;      // in flight, by index
-  std::vector<uint32_t> idle_;   // unused indices of reads_
+  std::vector<Read> reads_;     // in flight, by index
+  std::vector<uint32_t> idle_;  // unused indices of reads_
   std::deque<RecordRead> waiting_;
   uint64_t retries_ = 0;
   // Kept to avoid allocation on the path.

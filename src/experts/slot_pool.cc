@@ -56,8 +56,7 @@ Result<std::vector<uint32_t>> SlotPool::Claim(uint32_t count) {
       slot = free_.back();
       free_.pop_back();
     } else {
-      slot = policy_->ChooseVictim(
-          [this](uint32_t s) { return pins_[s] == 0 && !claimed_[s]; });
+      slot = policy_->ChooseVictim([this](uint32_t s) { return pins_[s] == 0 && !claimed_[s]; });
       slot_of_[std::exchange(entry_of_[slot], kNone)] = -1;
       --held_;
       ++evictions_;

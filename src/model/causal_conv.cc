@@ -20,7 +20,8 @@ void CausalConvSilu(Compute& compute, const ConvShape& shape, const float* weigh
   std::copy(history.end() - static_cast<ptrdiff_t>(stay * shape.width), history.end(),
             history.begin());
   for (size_t i = stay; i < kept; ++i) {
-    std::copy_n(in.row(rows - kept + i), shape.width, history.begin() + static_cast<ptrdiff_t>(i * shape.width));
+    std::copy_n(in.row(rows - kept + i), shape.width,
+                history.begin() + static_cast<ptrdiff_t>(i * shape.width));
   }
 }
 

@@ -51,9 +51,8 @@ void ReadStreams(Compute& compute, const ModelConfig& config, const HyperConnect
   } else {
     compute.Run(Const(buffers.normed), config.hc_width(), rows, {{weights.down, buffers.low}});
   }
-  compute.ForRows(rows, [&](size_t r) {
-    kernels.silu(buffers.low.row(r), config.hc_lowrank, per_stream);
-  });
+  compute.ForRows(
+      rows, [&](size_t r) { kernels.silu(buffers.low.row(r), config.hc_lowrank, per_stream); });
   compute.Run(Const(buffers.low), config.hc_lowrank, rows, {{weights.up, buffers.gate}});
   compute.ForRows(rows, [&](size_t r) {
     kernels.hc_mix(buffers.gate.row(r), buffers.normed.row(r), config.hc_count, config.hidden_size,

@@ -66,21 +66,14 @@ Result<std::unique_ptr<Model>> Model::Create(const checkpoint::Checkpoint& check
                                              std::span<experts::NgramStore* const> ngrams,
                                              const ModelOptions& options) {
   const ModelConfig& config = checkpoint.config();
-  const checkpoint::ExpertShape& shape = checkpoint.experts().shape();
-  if (shape.gate.group != shape.up.group) {
-    return Fail(ErrorCode::kUnsupported,
-                fmt::format("{}: experts' gate and up projections are quantized in groups of {} "
-                            "and {}; they must be the same",
-                            checkpoint.directory(), shape.gate.group, shape.up.group));
-  }
   SS_ASSIGN_OR_RETURN(Weights weights, BindWeights(config, trunk));
   Arena counter;
   Workspace(counter, config, options.max_rows);
   const size_t floats = counter.used() + BlockScratch(checkpoint, options.max_rows);
   SS_ASSIGN_OR_RETURN(AlignedBuffer memory,
-                      AlignedBuffer::Allocate(floats * sizeof(float),
-                                              fmt::format("the workspace of passes of {} tokens",
-                                                          options.max_rows)));
+                      AlignedBuffer::Allocate(
+                          floats * sizeof(float),
+                          fmt::format("the workspace of passes of {} tokens", options.max_rows)));
   return std::unique_ptr<Model>(new Model(checkpoint, std::move(trunk), std::move(weights),
                                           kernel_table, threads, store, ngrams, std::move(memory),
                                           options.max_rows));
@@ -107,15 +100,15 @@ Model::Model(const checkpoint::Checkpoint& checkpoint, checkpoint::ResidentPart 
 
 Status Model::CheckPass(const Pass& pass, const state::Sequence& sequence) const {
   if (pass.ids.empty() || pass.ids.size() > max_rows_) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("a pass of {} tokens; 1 to {} are possible", pass.ids.size(),
-                            max_rows_));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("a pass of {} tokens; 1 to {} are possible", pass.ids.size(), max_rows_));
   }
   for (uint32_t id : pass.ids) {
     if (id >= config_.vocab_size) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("token id {} is not in the vocabulary of {}", id,
-                              config_.vocab_size));
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("token id {} is not in the vocabulary of {}", id, config_.vocab_size));
     }
   }
   if (sequence.length() + pass.ids.size() > config_.max_position_embeddings) {
@@ -218,8 +211,8 @@ Status Model::RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence) 
   WriteStreams(compute_, config_, Const(w.y), Const(w.inject), rows, w.residual);
 
   ReadStreams(compute_, config_, layer.mlp_site, Const(w.residual), rows, w.x, w.inject, arena_);
-  SS_RETURN_IF_ERROR(RunMoe(compute_, config_, layer.moe, store_, l, pass.admit_experts,
-                            Const(w.x), rows, routing_, w.y, arena_));
+  SS_RETURN_IF_ERROR(RunMoe(compute_, config_, layer.moe, store_, l, pass.admit_experts, Const(w.x),
+                            rows, routing_, w.y, arena_));
   WriteStreams(compute_, config_, Const(w.y), Const(w.inject), rows, w.residual);
   return {};
 }

@@ -31,8 +31,8 @@ struct SplicedRow {
 };
 
 struct Pass {
-  std::span<const uint32_t> ids;                // 1 to max_rows, each below vocab_size
-  std::span<const state::Position> positions;   // one per id; empty: one after another, as in text
+  std::span<const uint32_t> ids;               // 1 to max_rows, each below vocab_size
+  std::span<const state::Position> positions;  // one per id; empty: one after another, as in text
   std::span<const SplicedRow> spliced;
   // Logits are computed for the last `logit_rows` tokens, into logits [logit_rows, vocab_size].
   size_t logit_rows = 0;

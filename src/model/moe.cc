@@ -34,17 +34,18 @@ struct Buffers {
     shared_out = take(rows, config.hidden_size);
     shared_weight = take(rows, 1);
     gathered = take(batch, config.hidden_size);
-    gathered_sums = take(batch, std::max(Groups(shape.gate), Groups(shape.up)));
+    gate_sums = take(batch, Groups(shape.gate));
+    up_sums = shape.up.group == shape.gate.group ? gate_sums : take(batch, Groups(shape.up));
     gate = take(batch, config.expert_size);
     up = take(batch, config.expert_size);
     inner_sums = take(batch, Groups(shape.down));
   }
-  MutableRows probabilities;                     // [rows, experts]
-  MutableRows results;                           // [rows * top_k, H], by place
+  MutableRows probabilities;  // [rows, experts]
+  MutableRows results;        // [rows * top_k, H], by place
   MutableRows shared_gate, shared_up, shared_out, shared_weight;
   // Of a batch of experts, their rows one after another.
-  MutableRows gathered, gathered_sums;           // inputs and their group sums
-  MutableRows gate, up, inner_sums;              // [batch, expert_size]
+  MutableRows gathered, gate_sums, up_sums;  // inputs and their group sums
+  MutableRows gate, up, inner_sums;     // [batch, expert_size]
 };
 
 ConstRows Const(MutableRows rows) { return {rows.data, rows.stride}; }
@@ -61,7 +62,11 @@ class ExpertBatch {
  public:
   ExpertBatch(Compute& compute, const ModelConfig& config, const ExpertShape& shape,
               const Routing& routing, ConstRows x, const Buffers& buffers)
-      : compute_(compute), config_(config), shape_(shape), routing_(routing), x_(x),
+      : compute_(compute),
+        config_(config),
+        shape_(shape),
+        routing_(routing),
+        x_(x),
         buffers_(buffers) {}
 
   bool empty() const { return experts_.empty(); }
@@ -85,11 +90,10 @@ class ExpertBatch {
       const ConstRows in = From(buffers_.gathered, expert);
       const MutableRows gate{buffers_.gate.row(expert.begin), buffers_.gate.stride};
       const MutableRows up{buffers_.up.row(expert.begin), buffers_.up.stride};
-      const ConstRows sums = From(buffers_.gathered_sums, expert);
-      kernels.panel_product(expert.record, shape_.gate, panel, panel + 1, in, sums, expert.rows,
-                            gate);
+      kernels.panel_product(expert.record, shape_.gate, panel, panel + 1, in,
+                            From(buffers_.gate_sums, expert), expert.rows, gate);
       kernels.panel_product(expert.record + shape_.up_offset(), shape_.up, panel, panel + 1, in,
-                            sums, expert.rows, up);
+                            From(buffers_.up_sums, expert), expert.rows, up);
       const size_t at = size_t{panel} * checkpoint::kPanelOutputs;
       const size_t width = std::min<size_t>(checkpoint::kPanelOutputs, config_.expert_size - at);
       for (size_t r = 0; r < expert.rows; ++r) {
@@ -103,11 +107,10 @@ class ExpertBatch {
     compute_.threads().ParallelFor(experts_.size() * out_panels, [&](size_t task) {
       const BatchExpert& expert = experts_[task / out_panels];
       const auto panel = static_cast<uint32_t>(task % out_panels);
-      kernels.panel_product(expert.record + shape_.down_offset(), shape_.down, panel, panel + 1,
-                            From(buffers_.gate, expert), From(buffers_.inner_sums, expert),
-                            expert.rows,
-                            {buffers_.results.row(routing_.place(expert.need)),
-                             buffers_.results.stride});
+      kernels.panel_product(
+          expert.record + shape_.down_offset(), shape_.down, panel, panel + 1,
+          From(buffers_.gate, expert), From(buffers_.inner_sums, expert), expert.rows,
+          {buffers_.results.row(routing_.place(expert.need)), buffers_.results.stride});
     });
     experts_.clear();
     rows_ = 0;
@@ -126,8 +129,12 @@ class ExpertBatch {
     }
     compute_.ForRows(rows_, [&](size_t r) {
       std::copy_n(x_.row(sources_[r]), config_.hidden_size, buffers_.gathered.row(r));
-      compute_.kernels().group_sums(buffers_.gathered.row(r), config_.hidden_size,
-                                    shape_.gate.group, buffers_.gathered_sums.row(r));
+      const float* row = buffers_.gathered.row(r);
+      const kernels::KernelTable& kernels = compute_.kernels();
+      kernels.group_sums(row, config_.hidden_size, shape_.gate.group, buffers_.gate_sums.row(r));
+      if (buffers_.up_sums.data != buffers_.gate_sums.data) {
+        kernels.group_sums(row, config_.hidden_size, shape_.up.group, buffers_.up_sums.row(r));
+      }
     });
   }
 
@@ -169,9 +176,9 @@ Status RunMoe(Compute& compute, const ModelConfig& config, const MoeWeights& wei
   const Buffers buffers(arena, config, store.shape(), rows);
   const size_t top_k = config.experts_per_token;
 
-  compute.Run(x, config.hidden_size, rows,
-              {{weights.router, buffers.probabilities},
-               {weights.shared_weight, buffers.shared_weight}});
+  compute.Run(
+      x, config.hidden_size, rows,
+      {{weights.router, buffers.probabilities}, {weights.shared_weight, buffers.shared_weight}});
   compute.ForRows(
       rows, [&](size_t r) { kernels.softmax(buffers.probabilities.row(r), config.num_experts); });
   routing.Assign(Const(buffers.probabilities), rows, config.num_experts, top_k,

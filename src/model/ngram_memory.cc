@@ -77,11 +77,10 @@ Status RunNgramMemory(Compute& compute, const ModelConfig& config, const NgramWe
     }
     NormStreams(kernels, config, key, weights.norm_conv, buffers.normed.row(r));
   });
-  CausalConvSilu(compute,
-                 {.kernel = config.ple_conv_kernel,
-                  .dilation = config.ngram_size,
-                  .width = config.hc_width()},
-                 weights.conv, Const(buffers.normed), rows, state.conv, buffers.convolved);
+  CausalConvSilu(
+      compute,
+      {.kernel = config.ple_conv_kernel, .dilation = config.ngram_size, .width = config.hc_width()},
+      weights.conv, Const(buffers.normed), rows, state.conv, buffers.convolved);
   compute.ForRows(rows, [&](size_t r) {
     kernels.add(buffers.key.row(r), config.hc_width(), residual.row(r));
     kernels.add(buffers.convolved.row(r), config.hc_width(), residual.row(r));

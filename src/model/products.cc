@@ -22,8 +22,8 @@ size_t GroupOf(const Product& product) {
 
 }  // namespace
 
-Compute::Compute(const kernels::KernelTable& kernel_table, ThreadPool& thread_pool,
-                 size_t max_rows, size_t max_inputs, size_t min_group)
+Compute::Compute(const kernels::KernelTable& kernel_table, ThreadPool& thread_pool, size_t max_rows,
+                 size_t max_inputs, size_t min_group)
     : kernels_(kernel_table),
       threads_(thread_pool),
       sums_(SumFloats(max_rows, max_inputs, min_group)) {}
@@ -31,9 +31,8 @@ Compute::Compute(const kernels::KernelTable& kernel_table, ThreadPool& thread_po
 ConstRows Compute::GroupSums(ConstRows x, size_t k, size_t group, size_t rows) {
   const size_t stride = k / group;
   if (sums_.size() < rows * stride) sums_.resize(rows * stride);
-  ForRows(rows, [&](size_t r) {
-    kernels_.group_sums(x.row(r), k, group, sums_.data() + r * stride);
-  });
+  ForRows(rows,
+          [&](size_t r) { kernels_.group_sums(x.row(r), k, group, sums_.data() + r * stride); });
   return {sums_.data(), stride};
 }
 

@@ -16,9 +16,8 @@ void Routing::Assign(ConstRows probabilities, size_t rows, size_t experts, size_
   for (size_t r = 0; r < rows; ++r) {
     const float* p = probabilities.row(r);
     std::iota(order_.begin(), order_.end(), 0u);
-    std::partial_sort(
-        order_.begin(), order_.begin() + static_cast<ptrdiff_t>(top_k), order_.end(),
-        [p](uint32_t a, uint32_t b) { return p[a] != p[b] ? p[a] > p[b] : a < b; });
+    std::partial_sort(order_.begin(), order_.begin() + static_cast<ptrdiff_t>(top_k), order_.end(),
+                      [p](uint32_t a, uint32_t b) { return p[a] != p[b] ? p[a] > p[b] : a < b; });
     float sum = 0.0f;
     for (size_t rank = 0; rank < top_k; ++rank) sum += p[order_[rank]];
     for (size_t rank = 0; rank < top_k; ++rank) {

@@ -120,8 +120,8 @@ size_t SparseAttentionScratch(const ModelConfig& config, size_t rows) {
 void RunSparseAttention(Compute& compute, const ModelConfig& config,
                         const AttentionWeights& weights, const Rotary& rotary, ConstRows x,
                         size_t rows, const state::Position* positions,
-                        const RowRotations& rotations, state::AttentionState& state,
-                        MutableRows y, AttentionScratch& scratch, Arena arena) {
+                        const RowRotations& rotations, state::AttentionState& state, MutableRows y,
+                        AttentionScratch& scratch, Arena arena) {
   const kernels::KernelTable& kernels = compute.kernels();
   const Buffers buffers(arena, config, rows);
   const size_t dim = config.head_dim;

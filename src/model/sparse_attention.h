@@ -27,8 +27,8 @@ class AttentionScratch {
   AttentionScratch(const checkpoint::ModelConfig& config, size_t max_rows, int threads);
 
   struct Worker {
-    std::vector<float> block_scores;    // [complete blocks]
-    std::vector<uint32_t> block_order;  // [complete blocks]
+    std::vector<float> block_scores;         // [complete blocks]
+    std::vector<uint32_t> block_order;       // [complete blocks]
     std::vector<const float*> keys, values;  // [selected tokens]
     std::vector<float> scores;               // [selected tokens]
   };
@@ -51,8 +51,8 @@ struct RowRotations {
 void RunSparseAttention(Compute& compute, const checkpoint::ModelConfig& config,
                         const AttentionWeights& weights, const Rotary& rotary, ConstRows x,
                         size_t rows, const state::Position* positions,
-                        const RowRotations& rotations, state::AttentionState& state,
-                        MutableRows y, AttentionScratch& scratch, Arena arena);
+                        const RowRotations& rotations, state::AttentionState& state, MutableRows y,
+                        AttentionScratch& scratch, Arena arena);
 
 size_t SparseAttentionScratch(const checkpoint::ModelConfig& config, size_t rows);
 

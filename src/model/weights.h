@@ -33,19 +33,19 @@ struct DeltaNetWeights {
 };
 
 struct AttentionWeights {
-  PanelMatrix q;       // [heads * 2 * head_dim, H], per head: query, gate
-  PanelMatrix k, v;    // [kv_heads * head_dim, H]
-  PanelMatrix o;       // [H, heads * head_dim]
-  Bf16Matrix index;    // [(indexer_heads + 1) * indexer_head_dim, H]: queries, then the key
+  PanelMatrix q;     // [heads * 2 * head_dim, H], per head: query, gate
+  PanelMatrix k, v;  // [kv_heads * head_dim, H]
+  PanelMatrix o;     // [H, heads * head_dim]
+  Bf16Matrix index;  // [(indexer_heads + 1) * indexer_head_dim, H]: queries, then the key
   const float *q_norm = nullptr, *k_norm = nullptr;              // [head_dim]
   const float *index_q_norm = nullptr, *index_k_norm = nullptr;  // [indexer_head_dim]
 };
 
 struct MoeWeights {
-  Bf16Matrix router;                          // [experts, H]
-  PanelMatrix shared_gate, shared_up;         // [shared_expert_size, H]
-  PanelMatrix shared_down;                    // [H, shared_expert_size]
-  Bf16Matrix shared_weight;                   // [1, H]
+  Bf16Matrix router;                   // [experts, H]
+  PanelMatrix shared_gate, shared_up;  // [shared_expert_size, H]
+  PanelMatrix shared_down;             // [H, shared_expert_size]
+  Bf16Matrix shared_weight;            // [1, H]
 };
 
 struct NgramWeights {

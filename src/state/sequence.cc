@@ -55,8 +55,7 @@ AttentionState::AttentionState(const checkpoint::ModelConfig& config)
 LinearState::LinearState(const checkpoint::ModelConfig& config)
     : conv(LinearConvFloats(config)), recurrent(RecurrentFloats(config)) {}
 
-NgramState::NgramState(const checkpoint::ModelConfig& config)
-    : conv(NgramConvFloats(config)) {}
+NgramState::NgramState(const checkpoint::ModelConfig& config) : conv(NgramConvFloats(config)) {}
 
 Sequence::Sequence(const checkpoint::ModelConfig& config)
     : ngram_context(std::max(config.ngram_size, 1u), config.eos_token_id) {

@@ -52,8 +52,8 @@ struct AttentionState {
   RowBlocks keys;
   RowBlocks values;
   RowBlocks index_keys;
-  std::vector<float> open_block;     // [ratio, indexer_head_dim], rows [0, tokens % ratio) are used
-  Position open_block_position = {}; // of the open block's first token
+  std::vector<float> open_block;  // [ratio, indexer_head_dim], rows [0, tokens % ratio) are used
+  Position open_block_position = {};  // of the open block's first token
 };
 
 // A gated-delta-net layer.

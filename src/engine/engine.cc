@@ -1,0 +1,113 @@
+#include "engine/engine.h"
+
+#include <exception>
+#include <utility>
+
+#include "base/clock.h"
+#include "state/sequence.h"
+#include "text/chat_template.h"
+
+namespace slotstream::engine {
+namespace {
+
+Result<std::vector<uint32_t>> PromptIds(const text::Tokenizer& tokenizer, const Request& request) {
+  if (request.chat) {
+    SS_ASSIGN_OR_RETURN(text::RenderedPrompt prompt, text::RenderChat(*request.chat));
+    // What a user wrote must not act as control tokens.
+    return tokenizer.Encode(prompt.text, prompt.content);
+  }
+  if (request.text) return tokenizer.Encode(*request.text);
+  return request.ids;
+}
+
+bool OpensThinking(const Request& request) {
+  if (!request.chat) return request.opens_thinking;
+  return request.chat->add_generation_prompt && request.chat->enable_thinking.value_or(true);
+}
+
+}  // namespace
+
+Result<generate::GenerationResult> Job::Wait() {
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [this] { return result_.has_value(); });
+  return *result_;
+}
+
+Engine::Engine(std::unique_ptr<LoadedModel> loaded)
+    : loaded_(std::move(loaded)), worker_([this] { WorkerLoop(); }) {}
+
+Engine::~Engine() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+    for (const auto& job : queue_) job->Cancel();
+    if (running_) running_->Cancel();
+  }
+  wake_.notify_all();
+  worker_.join();
+}
+
+std::shared_ptr<Job> Engine::Submit(Request request, RequestObserver observer) {
+  auto job = std::make_shared<Job>();
+  job->request_ = std::move(request);
+  job->observer_ = std::move(observer);
+  {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(job);
+  }
+  wake_.notify_one();
+  return job;
+}
+
+void Engine::WorkerLoop() {
+  for (;;) {
+    std::shared_ptr<Job> job;
+    {
+      std::unique_lock lock(mutex_);
+      running_.reset();
+      wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      job = std::move(queue_.front());
+      queue_.pop_front();
+      running_ = job;
+    }
+    Result<generate::GenerationResult> result = Run(*job);
+    {
+      std::lock_guard lock(job->mutex_);
+      job->result_.emplace(std::move(result));
+    }
+    job->done_.notify_all();
+  }
+}
+
+Result<generate::GenerationResult> Engine::Run(Job& job) {
+  if (job.cancel_.load(std::memory_order_relaxed)) {
+    return Fail(ErrorCode::kCancelled, "cancelled before it began");
+  }
+  try {
+    SS_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer, loaded_->tokenizer());
+    const Request& request = job.request_;
+    generate::Generation generation;
+    SS_ASSIGN_OR_RETURN(generation.prompt, PromptIds(*tokenizer, request));
+    generation.sampling = request.sampling.Sanitized();
+    generation.stop_ids = loaded_->generation_config().eos_token_ids;
+    generation.max_context = loaded_->plan().max_context;
+    text::ToolSchemas tools;
+    generation.reply.thinking = OpensThinking(request);
+    generation.reply.stop = generation.sampling.stop;
+    generation.reply.first_call_id = request.first_call_id;
+    if (request.chat && request.chat->tools.is_array() && !request.chat->tools.empty()) {
+      tools = text::ToolSchemas::FromTools(request.chat->tools);
+      generation.reply.tools = &tools;
+    }
+    if (job.observer_.on_start) job.observer_.on_start(generation.prompt);
+    state::Sequence sequence(loaded_->config());
+    return generate::Generate(loaded_->model(), *tokenizer, sequence, generation,
+                              job.observer_.generation, job.cancel_, Clock::Steady());
+  } catch (const std::exception& error) {
+    // Only memory that could not be had for this request ends here; the next one may fit.
+    return Fail(ErrorCode::kResourceLimit, error.what());
+  }
+}
+
+}  // namespace slotstream::engine

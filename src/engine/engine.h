@@ -1,0 +1,83 @@
+// What the command line and the server use: submit a request, receive its events, cancel it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/loaded_model.h"
+#include "generate/generator.h"
+#include "text/chat_request.h"
+#include "text/tool_schema.h"
+
+namespace slotstream::engine {
+
+// A request. Exactly one of `chat`, `text` and `ids` is the prompt.
+struct Request {
+  std::optional<text::ChatRequest> chat;  // through the chat template
+  std::optional<std::string> text;        // as it is; control tokens in it act
+  std::vector<uint32_t> ids;              // as they are
+  // For a prompt by text or ids: it ends inside a reasoning block.
+  bool opens_thinking = false;
+  generate::SamplingParams sampling;
+  uint32_t first_call_id = 0;  // see text::ToolCallParser
+};
+
+// Callbacks of a request; each may be empty. They run on the engine's thread and must not block it
+// for long nor call back into the engine, except Job::Cancel.
+struct RequestObserver {
+  std::function<void(const std::vector<uint32_t>& prompt)> on_start;
+  generate::GenerationObserver generation;
+};
+
+// A submitted request.
+class Job {
+ public:
+  // Stops it before the next layer; its result is then kCancelled. Any thread, any time.
+  void Cancel() { cancel_.store(true, std::memory_order_relaxed); }
+  // Blocks until it ended.
+  Result<generate::GenerationResult> Wait();
+
+ private:
+  friend class Engine;
+  Request request_;
+  RequestObserver observer_;
+  std::atomic<bool> cancel_ = false;
+  std::mutex mutex_;
+  std::condition_variable done_;
+  std::optional<Result<generate::GenerationResult>> result_;
+};
+
+// Runs requests one after another on a thread of its own. Its methods are safe from any thread.
+class Engine {
+ public:
+  explicit Engine(std::unique_ptr<LoadedModel> loaded);
+  // Cancels what is running and what waits.
+  ~Engine();
+
+  std::shared_ptr<Job> Submit(Request request, RequestObserver observer);
+
+  // Facts that never change; statistics between requests.
+  const LoadedModel& loaded() const { return *loaded_; }
+
+ private:
+  void WorkerLoop();
+  Result<generate::GenerationResult> Run(Job& job);
+
+  std::unique_ptr<LoadedModel> loaded_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::shared_ptr<Job>> queue_;
+  std::shared_ptr<Job> running_;
+  bool stop_ = false;
+  std::thread worker_;
+};
+
+}  // namespace slotstream::engine

@@ -1,0 +1,119 @@
+#include "generate/generator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "generate/sampler.h"
+
+namespace slotstream::generate {
+namespace {
+
+Status CheckPrompt(const Generation& generation) {
+  if (generation.prompt.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "the prompt is empty; give at least one token");
+  }
+  if (generation.prompt.size() >= generation.max_context) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("the prompt has {} tokens, but prompt and reply together may have {}; "
+                            "shorten the prompt or raise --max-context",
+                            generation.prompt.size(), generation.max_context));
+  }
+  return {};
+}
+
+// Reads the prompt in passes; the last row's logits arrive with the last pass.
+Status Prefill(model::Model& model, state::Sequence& sequence, std::span<const uint32_t> prompt,
+               const GenerationObserver& observer, const std::atomic<bool>& cancel,
+               std::span<float> logits) {
+  for (size_t first = 0; first < prompt.size();) {
+    const size_t rows = std::min(model.max_rows(), prompt.size() - first);
+    const bool last = first + rows == prompt.size();
+    model::Pass pass;
+    pass.ids = prompt.subspan(first, rows);
+    pass.logit_rows = last ? 1 : 0;
+    pass.logits = logits.data();
+    pass.admit_experts = last;
+    pass.cancel = &cancel;
+    SS_RETURN_IF_ERROR(model.Forward(pass, sequence));
+    first += rows;
+    if (observer.on_prefill) observer.on_prefill(first, prompt.size());
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view FinishReasonName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStopToken: return "stop";
+    case FinishReason::kStopString: return "stop_string";
+    case FinishReason::kLength: return "length";
+    case FinishReason::kContext: return "context";
+  }
+  return "unknown";
+}
+
+Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& tokenizer,
+                                  state::Sequence& sequence, const Generation& generation,
+                                  const GenerationObserver& observer,
+                                  const std::atomic<bool>& cancel, const Clock& clock) {
+  SS_RETURN_IF_ERROR(CheckPrompt(generation));
+  std::vector<float> logits(model.config().vocab_size);
+  const size_t tokens = std::min<size_t>(tokenizer.vocab_size(), logits.size());
+  Sampler sampler(generation.sampling, tokens);
+  ReplyParser parser(tokenizer, generation.reply);
+  std::vector<ReplyEvent> events;
+  const auto deliver = [&] {
+    if (observer.on_event) {
+      for (const ReplyEvent& event : events) observer.on_event(event);
+    }
+    events.clear();
+  };
+
+  GenerationResult result;
+  result.prompt_tokens = generation.prompt.size();
+  const uint64_t start = clock.NowNanos();
+  SS_RETURN_IF_ERROR(
+      Prefill(model, sequence, generation.prompt, observer, cancel, std::span(logits)));
+  const uint64_t prefilled = clock.NowNanos();
+  result.prefill_nanos = prefilled - start;
+
+  const auto max_tokens = static_cast<size_t>(generation.sampling.max_tokens);
+  for (;;) {
+    const uint32_t id = sampler.Sample(logits);
+    sampler.Accept(id);
+    result.output.push_back(id);
+    if (std::ranges::find(generation.stop_ids, id) != generation.stop_ids.end()) {
+      result.reason = FinishReason::kStopToken;
+      break;
+    }
+    SS_RETURN_IF_ERROR(parser.Push(id, events));
+    deliver();
+    if (parser.stop()) {
+      result.reason = FinishReason::kStopString;
+      result.stop_string = *parser.stop();
+      break;
+    }
+    if (result.output.size() >= max_tokens) {
+      result.reason = FinishReason::kLength;
+      break;
+    }
+    if (sequence.length() + 1 >= generation.max_context) {
+      result.reason = FinishReason::kContext;
+      break;
+    }
+    model::Pass pass;
+    pass.ids = std::span(&id, 1);
+    pass.logit_rows = 1;
+    pass.logits = logits.data();
+    pass.cancel = &cancel;
+    SS_RETURN_IF_ERROR(model.Forward(pass, sequence));
+  }
+  parser.Flush(events);
+  deliver();
+  result.decode_nanos = clock.NowNanos() - prefilled;
+  return result;
+}
+
+}  // namespace slotstream::generate

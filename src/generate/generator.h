@@ -1,0 +1,60 @@
+// The generation loop: prompt ids in, reply tokens out until something ends it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "generate/reply_parser.h"
+#include "generate/sampling_params.h"
+#include "model/model.h"
+#include "state/sequence.h"
+#include "text/tokenizer.h"
+
+namespace slotstream::generate {
+
+struct Generation {
+  std::vector<uint32_t> prompt;       // at least one id
+  SamplingParams sampling;            // sanitized
+  ReplyOptions reply;                 // its stop strings are sampling.stop
+  std::vector<uint32_t> stop_ids;     // tokens that end a reply; not delivered
+  size_t max_context = 0;             // tokens of prompt and reply together
+};
+
+enum class FinishReason {
+  kStopToken,
+  kStopString,
+  kLength,   // max_tokens
+  kContext,  // the context is full
+};
+std::string_view FinishReasonName(FinishReason reason);
+
+// Told of progress on the generating thread; each may be empty.
+struct GenerationObserver {
+  std::function<void(size_t done, size_t total)> on_prefill;  // prompt tokens
+  std::function<void(const ReplyEvent& event)> on_event;
+};
+
+struct GenerationResult {
+  FinishReason reason = FinishReason::kStopToken;
+  std::string stop_string;          // of kStopString
+  std::vector<uint32_t> output;     // all tokens sampled, a final stop token included
+  size_t prompt_tokens = 0;
+  uint64_t prefill_nanos = 0;       // to the first sampled token
+  uint64_t decode_nanos = 0;        // from there to the last
+};
+
+// Runs the whole generation on `sequence`, which is fresh. `cancel` is looked at before every layer.
+// Errors: kInvalidArgument (an empty prompt, an id without a token, a prompt that leaves no room),
+// kCancelled, and the stores' errors. Events delivered before an error stand.
+Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& tokenizer,
+                                  state::Sequence& sequence, const Generation& generation,
+                                  const GenerationObserver& observer,
+                                  const std::atomic<bool>& cancel, const Clock& clock);
+
+}  // namespace slotstream::generate

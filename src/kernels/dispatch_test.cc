@@ -1,0 +1,53 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/kernel_tables.h"
+
+namespace slotstream::kernels {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(DispatchTest, ScalarIsAlwaysThereAndFirst) {
+  ASSERT_FALSE(AvailableKernels().empty());
+  EXPECT_EQ(AvailableKernels().front(), &kScalarKernels);
+}
+
+TEST(DispatchTest, EveryAvailableTableIsSelectedByItsName) {
+  for (const KernelTable* table : AvailableKernels()) {
+    const auto selected = SelectKernels(table->name);
+    ASSERT_TRUE(selected) << table->name;
+    EXPECT_EQ(*selected, table);
+  }
+}
+
+TEST(DispatchTest, AutoIsTheFastest) {
+  const auto selected = SelectKernels("auto");
+  ASSERT_TRUE(selected);
+  EXPECT_EQ(*selected, AvailableKernels().back());
+#if defined(__aarch64__)
+  EXPECT_EQ((*selected)->name, "neon");
+#endif
+}
+
+TEST(DispatchTest, AnUnknownNameListsThoseThereAre) {
+  const auto selected = SelectKernels("altivec");
+  ASSERT_FALSE(selected);
+  EXPECT_EQ(selected.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(selected.error().message, HasSubstr("no kernels called 'altivec'"));
+  EXPECT_THAT(selected.error().message, HasSubstr("auto, scalar"));
+  EXPECT_FALSE(SelectKernels(""));
+}
+
+#if defined(__x86_64__)
+TEST(DispatchTest, KernelsThatTheProcessorLacksAreNamedSo) {
+  if (AvailableKernels().back() == &kAvx512Kernels) GTEST_SKIP() << "this processor lacks nothing";
+  const auto selected = SelectKernels("avx512");
+  ASSERT_FALSE(selected);
+  EXPECT_EQ(selected.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(selected.error().message, HasSubstr("lacks avx"));
+}
+#endif
+
+}  // namespace
+}  // namespace slotstream::kernels

@@ -1,0 +1,41 @@
+// The vector kernels as a table, for the files that compile them per instruction set.
+#pragma once
+
+#include "kernels/kernel_tables.h"
+#include "kernels/simd_attention-inl.h"
+#include "kernels/simd_bf16-inl.h"
+#include "kernels/simd_layers-inl.h"
+#include "kernels/simd_panel-inl.h"
+#include "kernels/simd_vectors-inl.h"
+
+namespace slotstream::kernels::HWY_NAMESPACE {
+
+constexpr KernelTable MakeTable(std::string_view name) {
+  return {
+      .name = name,
+      .group_sums = GroupSums,
+      .panel_product = PanelProduct,
+      .bf16_product = Bf16Product,
+      .dequantize_row = DequantizeRow,
+      .dot = Dot16,
+      .rms_norm = RmsNorm,
+      .l2_norm = L2Norm,
+      .add = Add,
+      .axpy = Axpy,
+      .scale = Scale,
+      .silu = SiluScaled,
+      .silu_mul = SiluMul,
+      .sigmoid_mul = SigmoidMul,
+      .softmax = Softmax,
+      .hc_mix = HcMix,
+      .conv_silu = ConvSilu,
+      .delta_gates = DeltaGates,
+      .delta_rule = DeltaRule,
+      .gated_rms_norm = GatedRmsNorm,
+      .rope = Rope,
+      .index_scores = IndexScores,
+      .attention = Attention,
+  };
+}
+
+}  // namespace slotstream::kernels::HWY_NAMESPACE

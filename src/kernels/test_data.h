@@ -1,0 +1,149 @@
+// Random numbers and buffers for the kernels' tests: the same on every machine.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "base/bf16.h"
+#include "checkpoint/panel.h"
+#include "kernels/kernels.h"
+
+namespace slotstream::kernels {
+
+// What random floats look like.
+enum class Data {
+  kOrdinary,  // in [-2, 2)
+  kWide,      // zeros of both signs, denormals, magnitudes from 2^-120 to 2^20
+  kInfinite,  // ordinary, with infinities now and then
+};
+
+// SplitMix64; the standard library's distributions differ between implementations.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+
+  uint64_t Bits() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  size_t Below(size_t n) { return Bits() % n; }
+  size_t Between(size_t low, size_t high) { return low + Below(high - low + 1); }
+
+  float Ordinary() {
+    return static_cast<float>(static_cast<int32_t>(Bits() >> 40) - 0x800000) * 0x1p-22f;
+  }
+
+  float Value(Data data) {
+    const float ordinary = Ordinary();
+    const size_t kind = Below(16);
+    if (data == Data::kInfinite && kind == 0) {
+      return std::copysign(std::numeric_limits<float>::infinity(), ordinary);
+    }
+    if (data != Data::kWide) return ordinary;
+    const float sign = ordinary < 0 ? -1.0f : 1.0f;
+    switch (kind) {
+      case 0:
+        return 0.0f;
+      case 1:
+        return -0.0f;
+      case 2:
+        return sign * std::bit_cast<float>(static_cast<uint32_t>(Below(0x800000)));
+      case 3:
+      case 4:
+        return ordinary * PowerOfTwo(-static_cast<int>(Below(120)));
+      case 5:
+      case 6:
+        return ordinary * PowerOfTwo(static_cast<int>(Below(20)));
+      default:
+        return ordinary;
+    }
+  }
+
+ private:
+  static float PowerOfTwo(int e) {
+    return std::bit_cast<float>(static_cast<uint32_t>(e + 127) << 23);
+  }
+
+  uint64_t state_;
+};
+
+// n random floats at a random offset from alignment. The allocation ends with the last one, so that
+// AddressSanitizer sees every read past it.
+class Input {
+ public:
+  Input(Random& random, size_t n, Data data) : offset_(random.Below(16)), values_(offset_ + n) {
+    for (float& value : values_) value = random.Value(data);
+  }
+  const float* data() const { return values_.data() + offset_; }
+  float operator[](size_t i) const { return data()[i]; }
+
+ private:
+  size_t offset_;
+  std::vector<float> values_;
+};
+
+// n random floats to be overwritten, between guards that must survive.
+class Output {
+ public:
+  Output(Random& random, size_t n, Data data = Data::kOrdinary)
+      : offset_(kGuard + random.Below(16)), n_(n), values_(offset_ + n + kGuard, kGuardValue) {
+    for (size_t i = 0; i < n; ++i) this->data()[i] = random.Value(data);
+  }
+  float* data() { return values_.data() + offset_; }
+  std::vector<float> Values() const {
+    return {values_.begin() + offset_, values_.begin() + offset_ + n_};
+  }
+  bool GuardsSurvive() const {
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if ((i < offset_ || i >= offset_ + n_) && values_[i] != kGuardValue) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr size_t kGuard = 64;
+  static constexpr float kGuardValue = -123456.75f;
+  size_t offset_;
+  size_t n_;
+  std::vector<float> values_;
+};
+
+// A random 4-bit matrix as the checkpoint stores it, and packed at an address of any alignment.
+struct PanelMatrix {
+  PanelShape shape;
+  std::vector<uint32_t> words;   // [n, k/8]
+  std::vector<uint16_t> scales;  // [n, k/group] bf16
+  std::vector<uint16_t> biases;  // [n, k/group] bf16
+  std::vector<std::byte> storage;
+  size_t offset = 0;
+
+  PanelMatrix(Random& random, const PanelShape& panel_shape, Data data)
+      : shape(panel_shape),
+        words(size_t{shape.n} * shape.k / 8),
+        scales(size_t{shape.n} * shape.groups()),
+        biases(scales.size()),
+        offset(random.Below(64)) {
+    for (uint32_t& word : words) word = static_cast<uint32_t>(random.Bits());
+    for (uint16_t& scale : scales) scale = FloatToBf16(random.Value(data) / 16);
+    for (uint16_t& bias : biases) bias = FloatToBf16(random.Value(data));
+    storage.resize(offset + shape.bytes());
+    checkpoint::PackPanels(shape, AsBytes(words), AsBytes(scales), AsBytes(biases),
+                           storage.data() + offset);
+  }
+
+  const std::byte* panels() const { return storage.data() + offset; }
+
+  template <typename T>
+  static const std::byte* AsBytes(const std::vector<T>& values) {
+    return reinterpret_cast<const std::byte*>(values.data());
+  }
+};
+
+}  // namespace slotstream::kernels

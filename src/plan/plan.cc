@@ -1,0 +1,186 @@
+#include "plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "experts/ngram_store.h"
+#include "model/model.h"
+#include "state/sequence.h"
+
+namespace slotstream::plan {
+namespace {
+
+using checkpoint::Checkpoint;
+using checkpoint::ModelConfig;
+using checkpoint::Part;
+
+// Code, libraries, thread stacks, tokenizer and allocator slack. The program without a model is
+// 12 MB resident, a vocabulary of 250,000 tokens about 60 MB more.
+constexpr uint64_t kProcessBytes = 24'000'000;
+constexpr uint64_t kBytesPerVocabularyEntry = 256;
+
+// Without a wish the machine keeps a part for itself: a tenth, at least 256 MB where there is more
+// than that.
+uint64_t DefaultBudget(uint64_t available) {
+  return available - std::min(available / 2, std::max<uint64_t>(available / 10, 256'000'000));
+}
+
+constexpr uint32_t kDefaultContext = 32'768;
+constexpr uint32_t kDefaultPassRows = 512;
+constexpr uint32_t kMinPassRows = 16;
+constexpr uint32_t kMaxPassRows = 16'384;
+// From here on a pass needs most experts of a layer, so that it sweeps.
+constexpr uint32_t kSweepRows = 32;
+// 16 records of 2.76 MB: half of the ring keeps the disk busy while the other half is computed.
+constexpr uint32_t kSweepRecords = 16;
+constexpr uint32_t kMinSweepRecords = 2;
+// Rows in flight: enough for a random-read disk's best depth.
+constexpr uint32_t kNgramAreas = 64;
+// 2^20 rows of 100 bytes; common n-grams repeat within a conversation.
+constexpr uint64_t kNgramCacheRows = 1 << 20;
+// An n-gram cache takes at most this share of the budget.
+constexpr uint64_t kNgramCacheShare = 32;
+
+class Ledger {
+ public:
+  explicit Ledger(Plan& plan) : plan_(plan) {
+    plan_.ledger.clear();
+    plan_.total = 0;
+  }
+  void Add(const char* name, uint64_t bytes) {
+    plan_.ledger.push_back({name, bytes});
+    plan_.total += bytes;
+  }
+
+ private:
+  Plan& plan_;
+};
+
+// Writes the ledger of a plan whose sizes are chosen.
+void Price(const Checkpoint& checkpoint, Plan& plan) {
+  const ModelConfig& config = checkpoint.config();
+  const auto& format = checkpoint.experts();
+  const uint64_t record = format.shape().record_bytes();
+  Ledger ledger(plan);
+  ledger.Add("trunk", checkpoint.layout(Part::kTrunk)->bytes);
+  ledger.Add("expert pool", plan.slots * record);
+  ledger.Add("expert staging", plan.sweep_records * (record + format.staging_bytes()));
+  uint64_t ngram = 0;
+  for (size_t i = 0; i < config.ple_layers.size(); ++i) {
+    const auto& rows = checkpoint.ngrams(i);
+    // Per row of the cache also its number; per token of a pass its rows.
+    ngram += plan.ngram_cache_rows * (rows.row_bytes() + 9) +
+             plan.ngram_areas * rows.staging_bytes() +
+             uint64_t{plan.pass_rows} * config.ngram_heads() * (rows.row_bytes() + 64);
+  }
+  ledger.Add("n-gram cache", ngram);
+  ledger.Add("pass workspace",
+             model::Model::WorkspaceBytes(checkpoint, plan.pass_rows, plan.threads) +
+                 uint64_t{config.vocab_size} * sizeof(float));
+  ledger.Add("context", state::SequenceBytes(config, plan.max_context));
+  ledger.Add("process", kProcessBytes + config.vocab_size * kBytesPerVocabularyEntry);
+}
+
+Status CheckWishes(const Checkpoint& checkpoint, const Wishes& wishes) {
+  const ModelConfig& config = checkpoint.config();
+  const uint32_t min_slots = MinSlots(config);
+  if (wishes.slots && *wishes.slots < min_slots) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("--slots {} is too few: this model needs at least {} (twice the {} "
+                            "experts of a token)",
+                            *wishes.slots, min_slots, config.experts_per_token));
+  }
+  if (wishes.pass_rows && (*wishes.pass_rows < 1 || *wishes.pass_rows > kMaxPassRows)) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("--pass {} is out of range: 1 to {} tokens", *wishes.pass_rows, kMaxPassRows));
+  }
+  if (wishes.threads && (*wishes.threads < 1 || *wishes.threads > 1024)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("--threads {} is out of range: 1 to 1024", *wishes.threads));
+  }
+  if (wishes.max_context &&
+      (*wishes.max_context < 1 || *wishes.max_context > config.max_position_embeddings)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("--max-context {} is out of range: this model takes 1 to {} tokens",
+                            *wishes.max_context, config.max_position_embeddings));
+  }
+  return {};
+}
+
+}  // namespace
+
+uint32_t MinSlots(const ModelConfig& config) { return 2 * config.experts_per_token; }
+
+std::string FormatBytes(uint64_t bytes) {
+  if (bytes >= 1'000'000'000) return fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9);
+  if (bytes >= 1'000'000) return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+  if (bytes >= 1'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
+  return fmt::format("{} bytes", bytes);
+}
+
+std::string Plan::Summary() const {
+  return fmt::format("{} of {} expert slots, passes of {} tokens, {} planned of {}", slots,
+                     all_slots, pass_rows, FormatBytes(total), FormatBytes(budget));
+}
+
+Result<Plan> MakePlan(const Checkpoint& checkpoint, const MachineFacts& machine,
+                      const Wishes& wishes) {
+  SS_RETURN_IF_ERROR(CheckWishes(checkpoint, wishes));
+  const ModelConfig& config = checkpoint.config();
+  const auto& format = checkpoint.experts();
+  const uint64_t record = format.shape().record_bytes();
+
+  Plan plan;
+  plan.budget = wishes.memory_bytes.value_or(DefaultBudget(machine.memory_available));
+  plan.threads = wishes.threads.value_or(machine.cores);
+  // The draft head's experts have slots too only once it runs; the trunk's layers count here.
+  plan.all_slots = config.num_layers() * config.num_experts;
+  plan.slots = wishes.slots ? std::min(*wishes.slots, plan.all_slots) : MinSlots(config);
+  plan.max_context =
+      wishes.max_context.value_or(std::min(kDefaultContext, config.max_position_embeddings));
+  plan.pass_rows = std::min(wishes.pass_rows.value_or(kDefaultPassRows), plan.max_context);
+  plan.sweep_rows = kSweepRows;
+  plan.sweep_records = kSweepRecords;
+  plan.ngram_areas = kNgramAreas;
+  plan.ngram_cache_rows = 0;
+  if (!config.ple_layers.empty()) {
+    const uint64_t row = checkpoint.ngrams(0).row_bytes() + 9;
+    plan.ngram_cache_rows = std::min(
+        {kNgramCacheRows, plan.budget / kNgramCacheShare / row, checkpoint.ngrams(0).rows()});
+  }
+  Price(checkpoint, plan);
+
+  // What is not asked for gives way, cheapest to lose first.
+  const auto shrink = [&](auto& value, auto least, bool fixed) {
+    while (!fixed && plan.total > plan.budget && value > least) {
+      value = std::max(static_cast<decltype(least)>(value / 2), least);
+      Price(checkpoint, plan);
+    }
+  };
+  shrink(plan.pass_rows, std::min(kMinPassRows, plan.max_context), wishes.pass_rows.has_value());
+  shrink(plan.sweep_records, kMinSweepRecords, false);
+  shrink(plan.max_context, std::min(2048u, plan.max_context), wishes.max_context.has_value());
+  shrink(plan.ngram_cache_rows, uint64_t{0}, false);
+  if (plan.total > plan.budget) {
+    std::string parts;
+    for (const LedgerLine& line : plan.ledger) {
+      parts +=
+          fmt::format("{}{} {}", parts.empty() ? "" : ", ", line.name, FormatBytes(line.bytes));
+    }
+    return Fail(ErrorCode::kResourceLimit,
+                fmt::format("{} of memory are too little: with {} slots, passes of {} tokens and a "
+                            "context of {} at least {} are needed ({})",
+                            FormatBytes(plan.budget), plan.slots, plan.pass_rows, plan.max_context,
+                            FormatBytes(plan.total), parts));
+  }
+  if (!wishes.slots) {
+    const uint64_t room = (plan.budget - plan.total) / record;
+    plan.slots = static_cast<uint32_t>(std::min<uint64_t>(plan.slots + room, plan.all_slots));
+    Price(checkpoint, plan);
+  }
+  return plan;
+}
+
+}  // namespace slotstream::plan

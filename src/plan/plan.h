@@ -1,0 +1,58 @@
+// The memory plan: a pure function from a checkpoint, a machine and wishes to a ledger in bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "plan/machine.h"
+
+namespace slotstream::plan {
+
+// What the user asked for; absent means that the planner decides.
+struct Wishes {
+  std::optional<uint32_t> slots;         // of the expert pool
+  std::optional<uint32_t> pass_rows;     // tokens per prefill pass
+  std::optional<uint64_t> memory_bytes;  // of the whole process
+  std::optional<uint32_t> max_context;   // tokens of prompt and reply together
+  std::optional<int> threads;
+};
+
+struct LedgerLine {
+  std::string name;
+  uint64_t bytes = 0;
+};
+
+struct Plan {
+  uint32_t slots = 0;
+  uint32_t all_slots = 0;  // that would hold every expert
+  uint32_t pass_rows = 0;
+  uint32_t sweep_records = 0;
+  uint32_t sweep_rows = 0;
+  uint64_t ngram_cache_rows = 0;  // per n-gram layer
+  uint32_t ngram_areas = 0;
+  uint32_t max_context = 0;
+  int threads = 1;
+  std::vector<LedgerLine> ledger;
+  uint64_t total = 0;   // the sum of the ledger
+  uint64_t budget = 0;  // what the plan had to fit in
+
+  // One line for people.
+  std::string Summary() const;
+};
+
+// The fewest slots that a pool may have: twice what one token needs of one layer.
+uint32_t MinSlots(const checkpoint::ModelConfig& config);
+
+// kResourceLimit, with the nearest possible plan in the message, when the wishes do not fit into
+// the memory; kInvalidArgument for wishes that make no sense.
+Result<Plan> MakePlan(const checkpoint::Checkpoint& checkpoint, const MachineFacts& machine,
+                      const Wishes& wishes);
+
+// "1.2 GB", decimal.
+std::string FormatBytes(uint64_t bytes);
+
+}  // namespace slotstream::plan
