@@ -196,8 +196,9 @@ TEST(Config, Generation) {
   EXPECT_EQ(single->temperature, 0.0f);
   EXPECT_FALSE(single->top_p);
   EXPECT_TRUE(ParseGenerationConfig("{}", "g"));
-  for (const char* bad : {R"({"eos_token_id": -1})", R"({"eos_token_id": ["x"]})", R"({"top_p": 2})",
-                          R"({"temperature": "hot"})", R"({"top_k": 1.5})", "[]"}) {
+  for (const char* bad :
+       {R"({"eos_token_id": -1})", R"({"eos_token_id": ["x"]})", R"({"top_p": 2})",
+        R"({"temperature": "hot"})", R"({"top_k": 1.5})", "[]"}) {
     EXPECT_FALSE(ParseGenerationConfig(bad, "g")) << bad;
   }
 }

@@ -34,8 +34,8 @@ void AddExperts(const ExpertShape& shape, uint64_t records, uint64_t record_byte
   const ModelConfig& config = *out.config;
   out.expert_records = records;
   out.expert_record_bytes = record_bytes;
-  const uint64_t values = uint64_t{shape.gate.n} * shape.gate.k + uint64_t{shape.up.n} * shape.up.k +
-                          uint64_t{shape.down.n} * shape.down.k;
+  const uint64_t values = uint64_t{shape.gate.n} * shape.gate.k +
+                          uint64_t{shape.up.n} * shape.up.k + uint64_t{shape.down.n} * shape.down.k;
   out.parts.push_back({.name = "experts",
                        .parameters = records * values,
                        .bytes = records * record_bytes,
@@ -109,9 +109,11 @@ void DescribePacked(Description& out) {
 
 // 1234567 as "1,234,567".
 std::string Grouped(uint64_t value) {
-  std::string out = std::to_string(value);
-  for (ptrdiff_t at = static_cast<ptrdiff_t>(out.size()) - 3; at > 0; at -= 3) {
-    out.insert(static_cast<size_t>(at), ",");
+  const std::string digits = std::to_string(value);
+  std::string out;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
   }
   return out;
 }

@@ -214,10 +214,11 @@ TEST(Inventory, PublisherLayoutIsExplained) {
 
 // Constants that went through a float are recognized.
 TEST(Inventory, DamagedHashConstants) {
-  for (const char* which : {"layer_multipliers", "ngram_heads_vocab_sizes", "ngram_heads_offsets"}) {
+  for (const char* which :
+       {"layer_multipliers", "ngram_heads_vocab_sizes", "ngram_heads_offsets"}) {
     SyntheticCheckpoint synthetic(OddConfig());
-    auto& tensor =
-        synthetic.tensors().at("language_model.model.layers.4.ple.ple_embedding." + std::string(which));
+    auto& tensor = synthetic.tensors().at("language_model.model.layers.4.ple.ple_embedding." +
+                                          std::string(which));
     tensor.data[8] ^= std::byte{1};
     io::TestDirectory directory;
     synthetic.Write(directory.path());

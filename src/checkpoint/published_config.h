@@ -73,16 +73,11 @@ inline nlohmann::json PublishedConfig() {
                            {"out_hidden_size", 2560},
                            {"hidden_act", "gelu_pytorch_tanh"},
                            {"deepstack_visual_indexes", nlohmann::json::array()}};
-  return {{"model_type", "qwen4_exp"},
-          {"image_token_id", 248056},
-          {"video_token_id", 248057},
-          {"vision_start_token_id", 248053},
-          {"vision_end_token_id", 248054},
-          {"language_model_only", false},
-          {"tie_word_embeddings", false},
-          {"text_config", text},
-          {"vision_config", vision},
-          {"quantization", {{"group_size", 64}, {"bits", 4}}}};
+  return {{"model_type", "qwen4_exp"},     {"image_token_id", 248056},
+          {"video_token_id", 248057},      {"vision_start_token_id", 248053},
+          {"vision_end_token_id", 248054}, {"language_model_only", false},
+          {"tie_word_embeddings", false},  {"text_config", text},
+          {"vision_config", vision},       {"quantization", {{"group_size", 64}, {"bits", 4}}}};
 }
 
 }  // namespace slotstream::checkpoint

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -14,7 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "base/bf16.h"
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/expected_tensors.h"
 #include "checkpoint/ngram_hash.h"
 #include "checkpoint/safetensors.h"

@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -26,6 +27,12 @@ bool OpensThinking(const Request& request) {
 }
 
 }  // namespace
+
+bool Job::WaitForMillis(int millis) {
+  std::unique_lock lock(mutex_);
+  return done_.wait_for(lock, std::chrono::milliseconds(millis),
+                        [this] { return result_.has_value(); });
+}
 
 Result<generate::GenerationResult> Job::Wait() {
   std::unique_lock lock(mutex_);

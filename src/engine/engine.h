@@ -42,6 +42,8 @@ class Job {
  public:
   // Stops it before the next layer; its result is then kCancelled. Any thread, any time.
   void Cancel() { cancel_.store(true, std::memory_order_relaxed); }
+  // Waits for its end, at most `millis`; true if it has ended.
+  bool WaitForMillis(int millis);
   // Blocks until it ended.
   Result<generate::GenerationResult> Wait();
 

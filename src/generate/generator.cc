@@ -46,10 +46,14 @@ Status Prefill(model::Model& model, state::Sequence& sequence, std::span<const u
 
 std::string_view FinishReasonName(FinishReason reason) {
   switch (reason) {
-    case FinishReason::kStopToken: return "stop";
-    case FinishReason::kStopString: return "stop_string";
-    case FinishReason::kLength: return "length";
-    case FinishReason::kContext: return "context";
+    case FinishReason::kStopToken:
+      return "stop";
+    case FinishReason::kStopString:
+      return "stop_string";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kContext:
+      return "context";
   }
   return "unknown";
 }

@@ -19,11 +19,11 @@
 namespace slotstream::generate {
 
 struct Generation {
-  std::vector<uint32_t> prompt;       // at least one id
-  SamplingParams sampling;            // sanitized
-  ReplyOptions reply;                 // its stop strings are sampling.stop
-  std::vector<uint32_t> stop_ids;     // tokens that end a reply; not delivered
-  size_t max_context = 0;             // tokens of prompt and reply together
+  std::vector<uint32_t> prompt;    // at least one id
+  SamplingParams sampling;         // sanitized
+  ReplyOptions reply;              // its stop strings are sampling.stop
+  std::vector<uint32_t> stop_ids;  // tokens that end a reply; not delivered
+  size_t max_context = 0;          // tokens of prompt and reply together
 };
 
 enum class FinishReason {
@@ -42,16 +42,16 @@ struct GenerationObserver {
 
 struct GenerationResult {
   FinishReason reason = FinishReason::kStopToken;
-  std::string stop_string;          // of kStopString
-  std::vector<uint32_t> output;     // all tokens sampled, a final stop token included
+  std::string stop_string;       // of kStopString
+  std::vector<uint32_t> output;  // all tokens sampled, a final stop token included
   size_t prompt_tokens = 0;
-  uint64_t prefill_nanos = 0;       // to the first sampled token
-  uint64_t decode_nanos = 0;        // from there to the last
+  uint64_t prefill_nanos = 0;  // to the first sampled token
+  uint64_t decode_nanos = 0;   // from there to the last
 };
 
-// Runs the whole generation on `sequence`, which is fresh. `cancel` is looked at before every layer.
-// Errors: kInvalidArgument (an empty prompt, an id without a token, a prompt that leaves no room),
-// kCancelled, and the stores' errors. Events delivered before an error stand.
+// Runs the whole generation on `sequence`, which is fresh. `cancel` is looked at before every
+// layer. Errors: kInvalidArgument (an empty prompt, an id without a token, a prompt that leaves no
+// room), kCancelled, and the stores' errors. Events delivered before an error stand.
 Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& tokenizer,
                                   state::Sequence& sequence, const Generation& generation,
                                   const GenerationObserver& observer,

@@ -7,11 +7,16 @@ namespace {
 
 ReplyEvent::Kind KindOf(text::ToolCallEvent::Kind kind) {
   switch (kind) {
-    case text::ToolCallEvent::Kind::kText: return ReplyEvent::Kind::kText;
-    case text::ToolCallEvent::Kind::kBegin: return ReplyEvent::Kind::kCallBegin;
-    case text::ToolCallEvent::Kind::kArguments: return ReplyEvent::Kind::kCallArguments;
-    case text::ToolCallEvent::Kind::kEnd: return ReplyEvent::Kind::kCallEnd;
-    case text::ToolCallEvent::Kind::kMalformed: return ReplyEvent::Kind::kCallMalformed;
+    case text::ToolCallEvent::Kind::kText:
+      return ReplyEvent::Kind::kText;
+    case text::ToolCallEvent::Kind::kBegin:
+      return ReplyEvent::Kind::kCallBegin;
+    case text::ToolCallEvent::Kind::kArguments:
+      return ReplyEvent::Kind::kCallArguments;
+    case text::ToolCallEvent::Kind::kEnd:
+      return ReplyEvent::Kind::kCallEnd;
+    case text::ToolCallEvent::Kind::kMalformed:
+      return ReplyEvent::Kind::kCallMalformed;
   }
   return ReplyEvent::Kind::kText;
 }

@@ -16,24 +16,24 @@ namespace slotstream::generate {
 
 struct ReplyEvent {
   enum class Kind {
-    kReasoning,       // text
-    kText,            // text of the answer
-    kCallBegin,       // id, name, declared
-    kCallArguments,   // text: a fragment of the call's JSON arguments
+    kReasoning,      // text
+    kText,           // text of the answer
+    kCallBegin,      // id, name, declared
+    kCallArguments,  // text: a fragment of the call's JSON arguments
     kCallEnd,
-    kCallMalformed,   // text: the block as written; a call begun is void
+    kCallMalformed,  // text: the block as written; a call begun is void
   };
   Kind kind = Kind::kText;
-  std::string text;
-  std::string id;
-  std::string name;
+  std::string text = {};
+  std::string id = {};
+  std::string name = {};
   bool declared = false;
 };
 
 struct ReplyOptions {
-  bool thinking = false;                           // the prompt opened a reasoning block
-  std::vector<std::string> stop;                   // not looked for in reasoning
-  const text::ToolSchemas* tools = nullptr;        // null: calls are plain text
+  bool thinking = false;                     // the prompt opened a reasoning block
+  std::vector<std::string> stop;             // not looked for in reasoning
+  const text::ToolSchemas* tools = nullptr;  // null: calls are plain text
   uint32_t first_call_id = 0;
 };
 

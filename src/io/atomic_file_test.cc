@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -83,6 +84,7 @@ TEST(WriteFileAtomically, AKilledWriterLeavesOldOrNew) {
     pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       for (;;) {
         if (!WriteFileAtomically(path, Bytes(b)) || !WriteFileAtomically(path, Bytes(a))) _exit(1);
       }
@@ -155,6 +157,7 @@ TEST(FileLock, ExcludesOtherProcessesAndDiesWithThem) {
   pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     auto lock = FileLock::Acquire(path);
     char held = lock ? 'y' : 'n';
     if (write(ready[1], &held, 1) != 1) _exit(1);

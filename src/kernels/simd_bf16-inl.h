@@ -41,6 +41,7 @@ HWY_INLINE void Bf16Tile(const uint16_t* w, size_t k, const float* const* x, flo
     }
   }
   if (i < k) {
+    HWY_UNROLL(4)
     for (size_t r = 0; r < kRows; ++r) {
       const Block16 xi = LoadBlockPart(x[r] + i, k - i, kDotFillerB);
       HWY_UNROLL(4)
@@ -49,6 +50,7 @@ HWY_INLINE void Bf16Tile(const uint16_t* w, size_t k, const float* const* x, flo
       }
     }
   }
+  HWY_UNROLL(4)
   for (size_t r = 0; r < kRows; ++r) {
     HWY_UNROLL(4)
     for (size_t o = 0; o < kOutputs; ++o) y[r][o] = Total(acc[r][o]);

@@ -63,6 +63,8 @@ HWY_INLINE void ForEachVector(size_t n, Body body) {
 
 // --- blocks of 16 and their sums ----------------------------------------------------------------
 
+// Loops over arrays of vectors are unrolled everywhere: one dynamic index, and GCC keeps the array
+// in memory.
 struct Block16 {
   VF v[kBlockVectors];
 };
@@ -168,6 +170,7 @@ HWY_INLINE V4 FourDots(const float* const* a, const float* b, size_t n) {
   }
   if (i < n) {
     const Block16 bi = LoadBlockPart(b + i, n - i, kDotFillerB);
+    HWY_UNROLL(4)
     for (size_t j = 0; j < 4; ++j) {
       MulAddTo(sum[j], LoadBlockPart(a[j] + i, n - i, kDotFillerA), bi);
     }

@@ -1,9 +1,9 @@
 // The product of rows with 4-bit panels. Up to six rows share one pass over a panel, strictly
 // forward, whose values become floats in registers.
 //
-// Converting each value once into a buffer for all rows was slower on Zen 3 (0.55 of the peak rate
-// of fused operations at 6 rows, 0.72 at 64, against 0.75): its shifts and conversions run beside
-// the products.
+// Converting each value once into a buffer for all rows was no faster on Zen 3 (0.55 of the peak
+// rate of fused operations at 6 rows and 0.72 at 64, against 0.7 at both): shifts and conversions
+// run beside the products.
 #pragma once
 
 #include <iterator>
@@ -16,8 +16,9 @@ namespace slotstream::kernels::HWY_NAMESPACE {
 
 inline constexpr size_t kPanelOutputs = checkpoint::kPanelOutputs;
 
-// Vectors of words, and of their values, in registers at a time: what the accumulators leave.
-constexpr size_t HeldWords(size_t rows) { return rows > 4 ? 2 : 4; }
+// Vectors of words in registers at a time. Holding 2 at six rows, to fit the registers better,
+// makes GCC keep every input of a step in registers instead: twice the spills.
+inline constexpr size_t kHeldWords = 4;
 // How far ahead of the words a panel is prefetched. The processors' own prefetchers stop at pages
 // of 4 KiB, every second group; measured on Zen 3 from memory: 8.2 GB/s a thread against 6.7.
 inline constexpr size_t kPrefetchBytes = 4096;
@@ -68,7 +69,7 @@ template <size_t kFirst, size_t kRows, size_t kVectors>
 HWY_INLINE void MulAddWords(const std::byte* words, const float* const* x, size_t k,
                             VF (&acc)[kRows][kVectors]) {
   if constexpr (kFirst < kVectors) {
-    constexpr size_t kHeld = HWY_MIN(HeldWords(kRows), kVectors - kFirst);
+    constexpr size_t kHeld = HWY_MIN(kHeldWords, kVectors - kFirst);
     VU held[kHeld];
     HWY_UNROLL(4)
     for (size_t v = 0; v < kHeld; ++v) held[v] = LoadWords(words + (kFirst + v) * kLanes * 4);

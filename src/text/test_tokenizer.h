@@ -27,6 +27,10 @@ inline nlohmann::json SmallTokenizerJson() {
                           {"lstrip", false},    {"rstrip", false},    {"single_word", false},
                           {"normalized", false}};
   };
+  // A list of two strings in braces would become an object.
+  auto pair = [](const char* left, const char* right) {
+    return nlohmann::json::array({left, right});
+  };
   return {
       {"version", "1.0"},
       {"truncation", nullptr},
@@ -44,7 +48,7 @@ inline nlohmann::json SmallTokenizerJson() {
       {"post_processor", nullptr},
       {"decoder", {{"type", "ByteLevel"}}},
       {"model",
-       {{"type", "BPE"}, {"vocab", vocab}, {"merges", {{"b", "c"}, {"a", "b"}, {"a", "bc"}}}}},
+       {{"type", "BPE"}, {"vocab", vocab}, {"merges", nlohmann::json::array({pair("b", "c"), pair("a", "b"), pair("a", "bc")})}}},
   };
 }
 

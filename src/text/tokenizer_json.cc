@@ -232,6 +232,8 @@ class SpecReader {
   }
 
   Status CheckVocab() {
+    vocab_.reserve(spec_.vocab.size());
+    ids_.reserve(spec_.vocab.size());
     for (const VocabEntry& entry : spec_.vocab) {
       if (entry.token.empty()) return Corrupt("model.vocab: token {} is empty", entry.id);
       if (!vocab_.emplace(entry.token, entry.id).second) {

@@ -1,0 +1,111 @@
+// Promise P3: whatever a read suffers, the output is the same or a typed error, and the next
+// request is right.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "engine/test_support.h"
+#include "io/faulty_backend.h"
+
+namespace slotstream::engine {
+namespace {
+
+constexpr size_t kTokens = 3;
+
+// Loads with faulty backends and remembers them; they belong to the model's queues.
+struct FaultyModel {
+  std::vector<io::FaultyBackend*> backends;
+  std::unique_ptr<LoadedModel> loaded;
+
+  // `struck`-th queue gets `fault`; SIZE_MAX for none.
+  Status Load(const std::string& directory, size_t struck, const io::Fault& fault) {
+    LoadOptions options;
+    options.directory = directory;
+    options.wishes = {.slots = 0, .pass_rows = 2, .memory_bytes = 1'000'000'000,
+                      .max_context = 64, .threads = 1};
+    options.wishes.slots.reset();
+    options.make_backend = [&](size_t depth) -> Result<std::unique_ptr<io::ReadBackend>> {
+      SS_ASSIGN_OR_RETURN(auto inner, io::MakeBackend(io::BackendKind::kThreads, depth, nullptr));
+      std::vector<io::Fault> faults;
+      if (backends.size() == struck) faults.push_back(fault);
+      auto backend = std::make_unique<io::FaultyBackend>(std::move(inner), faults, 7);
+      backends.push_back(backend.get());
+      return backend;
+    };
+    SS_ASSIGN_OR_RETURN(loaded, LoadForTest(options));
+    return {};
+  }
+};
+
+bool IsTyped(const Error& error) {
+  return (error.code == ErrorCode::kIo || error.code == ErrorCode::kCorrupt ||
+          error.code == ErrorCode::kResourceLimit) &&
+         !error.message.empty();
+}
+
+constexpr io::FaultKind kAllFaults[] = {
+    io::FaultKind::kShortRead,  io::FaultKind::kZeroRead,   io::FaultKind::kInterrupted,
+    io::FaultKind::kTryAgain,   io::FaultKind::kIoError,    io::FaultKind::kLate,
+    io::FaultKind::kReordered,  io::FaultKind::kFlippedBit, io::FaultKind::kZeroedPage,
+    io::FaultKind::kTruncated,  io::FaultKind::kDeviceGone, io::FaultKind::kStartRefused};
+
+class Faults : public ::testing::TestWithParam<bool> {};
+
+// Once: one read goes wrong. Always: that read and all later ones.
+TEST_P(Faults, SameOutputOrTypedErrorAndTheNextRequestIsRight) {
+  const bool always = GetParam();
+  ScratchDirectory scratch;
+  const std::string packed = PackInto(scratch, TinyDirectory());
+  FaultyModel clean;
+  ASSERT_TRUE(clean.Load(packed, SIZE_MAX, {}));
+  const std::vector<uint32_t> ids = TestIds(clean.loaded->config(), kTokens);
+  const auto expected = Logits(*clean.loaded, ids, 2, 1);
+  ASSERT_TRUE(expected) << expected.error().message;
+
+  size_t failures = 0, survivals = 0;
+  for (size_t queue = 0; queue < clean.backends.size(); ++queue) {
+    const uint64_t reads = clean.backends[queue]->reads();
+    ASSERT_GT(reads, 0u) << "queue " << queue;
+    for (uint64_t read = 0; read < reads; ++read) {
+      for (io::FaultKind kind : kAllFaults) {
+        SCOPED_TRACE(::testing::Message() << "queue " << queue << " read " << read << " fault "
+                                          << static_cast<int>(kind));
+        FaultyModel model;
+        const uint64_t count = always ? io::Fault::kEveryLater : 1;
+        const Status loaded =
+            model.Load(packed, queue, {.kind = kind, .first_read = read, .count = count});
+        if (!loaded) {
+          EXPECT_TRUE(IsTyped(loaded.error())) << loaded.error().message;
+          ++failures;
+          continue;
+        }
+        const auto logits = Logits(*model.loaded, ids, 2, 1);
+        if (logits) {
+          ASSERT_EQ(std::memcmp(logits->data(), expected->data(), expected->size() * 4), 0);
+          ++survivals;
+        } else {
+          EXPECT_TRUE(IsTyped(logits.error())) << logits.error().message;
+          ++failures;
+        }
+        const bool lasting = always || kind == io::FaultKind::kTruncated ||
+                             kind == io::FaultKind::kDeviceGone;
+        const auto next = Logits(*model.loaded, ids, 2, 1);
+        if (next) {
+          ASSERT_EQ(std::memcmp(next->data(), expected->data(), expected->size() * 4), 0);
+        } else {
+          EXPECT_TRUE(lasting) << next.error().message;
+          EXPECT_TRUE(IsTyped(next.error())) << next.error().message;
+        }
+      }
+    }
+  }
+  // Both must have happened, or the faults never struck.
+  EXPECT_GT(survivals, 0u);
+  EXPECT_GT(failures, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(OnceAndAlways, Faults, ::testing::Bool());
+
+}  // namespace
+}  // namespace slotstream::engine

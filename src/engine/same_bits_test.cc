@@ -1,0 +1,140 @@
+// Promise P1: the bits depend on nothing but the model, the ids and the compute mode.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "engine/test_support.h"
+
+namespace slotstream::engine {
+namespace {
+
+constexpr size_t kTokens = 330;  // past the miniature's attention budget, so that blocks compete
+constexpr size_t kSingle = 6;    // decoded one by one
+
+class SameBits : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    scratch_ = new ScratchDirectory;
+    packed_ = new std::string(PackInto(*scratch_, MiniatureDirectory()));
+    LoadOptions options = Options();
+    auto loaded = LoadForTest(options);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    ids_ = new std::vector<uint32_t>(TestIds((*loaded)->config(), kTokens));
+    min_slots_ = plan::MinSlots((*loaded)->config());
+    all_slots_ = (*loaded)->plan().all_slots;
+    auto logits = Logits(**loaded, *ids_, kTokens, kSingle);
+    ASSERT_TRUE(logits) << logits.error().message;
+    expected_ = new std::vector<float>(std::move(*logits));
+  }
+  static void TearDownTestSuite() {
+    delete expected_;
+    delete ids_;
+    delete packed_;
+    delete scratch_;
+  }
+
+  // The reference: original form, everything in memory, one pass.
+  static LoadOptions Options() {
+    LoadOptions options;
+    options.directory = MiniatureDirectory();
+    options.wishes = {.slots = UINT32_MAX, .pass_rows = kTokens, .memory_bytes = 2'000'000'000,
+                      .max_context = 1024, .threads = 2};
+    return options;
+  }
+
+  static void ExpectSame(const LoadOptions& options, size_t pass_rows) {
+    auto loaded = LoadForTest(options);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    auto logits = Logits(**loaded, *ids_, pass_rows, kSingle);
+    ASSERT_TRUE(logits) << logits.error().message;
+    const size_t vocab = (*loaded)->config().vocab_size;
+    for (size_t t = 0; t < kTokens; ++t) {
+      ASSERT_EQ(std::memcmp(logits->data() + t * vocab, expected_->data() + t * vocab,
+                            vocab * sizeof(float)),
+                0)
+          << "first difference at token " << t;
+    }
+  }
+
+  static inline ScratchDirectory* scratch_ = nullptr;
+  static inline std::string* packed_ = nullptr;
+  static inline std::vector<uint32_t>* ids_ = nullptr;
+  static inline std::vector<float>* expected_ = nullptr;
+  static inline uint32_t min_slots_ = 0, all_slots_ = 0;
+};
+
+TEST_F(SameBits, WhateverTheNumberOfSlots) {
+  for (uint32_t slots : {min_slots_, all_slots_ / 3, all_slots_}) {
+    SCOPED_TRACE(slots);
+    LoadOptions options = Options();
+    options.wishes.slots = slots;
+    ExpectSame(options, kTokens);
+    ExpectSame(options, 7);
+  }
+}
+
+TEST_F(SameBits, WhateverTheThreads) {
+  for (int threads : {1, 3}) {
+    SCOPED_TRACE(threads);
+    LoadOptions options = Options();
+    options.wishes.threads = threads;
+    ExpectSame(options, kTokens);
+  }
+}
+
+TEST_F(SameBits, WhateverThePasses) {
+  for (size_t pass : {1, 7, 64}) {
+    SCOPED_TRACE(pass);
+    ExpectSame(Options(), pass);
+  }
+}
+
+TEST_F(SameBits, WhateverTheReadsAndTheForm) {
+  for (const std::string& directory : {MiniatureDirectory(), *packed_}) {
+    for (io::BackendKind io : {io::BackendKind::kAuto, io::BackendKind::kThreads}) {
+      SCOPED_TRACE(directory);
+      LoadOptions options = Options();
+      options.directory = directory;
+      options.io = io;
+      options.wishes.slots = min_slots_;
+      ExpectSame(options, 64);
+    }
+  }
+}
+
+TEST_F(SameBits, WhateverTheInstructions) {
+  for (const kernels::KernelTable* table : kernels::AvailableKernels()) {
+    SCOPED_TRACE(table->name);
+    LoadOptions options = Options();
+    options.kernels = table->name;
+    ExpectSame(options, 64);
+  }
+}
+
+TEST_F(SameBits, FromASnapshotTakenAnywhere) {
+  auto loaded = LoadForTest(Options());
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const size_t vocab = (*loaded)->config().vocab_size;
+  std::vector<float> logits(vocab);
+  const auto forward = [&](state::Sequence& sequence, size_t first, size_t count) {
+    model::Pass pass;
+    pass.ids = std::span(*ids_).subspan(first, count);
+    pass.logit_rows = 1;
+    pass.logits = logits.data();
+    ASSERT_TRUE((*loaded)->model().Forward(pass, sequence));
+  };
+  for (size_t cut : {1u, 62u, 263u, 301u}) {
+    state::Sequence original((*loaded)->config());
+    forward(original, 0, cut);
+    state::Sequence copy(original);
+    forward(original, cut, 5);  // the original goes elsewhere first
+    forward(copy, cut, kTokens - kSingle - cut);
+    EXPECT_EQ(std::memcmp(logits.data(), expected_->data() + (kTokens - kSingle - 1) * vocab,
+                          vocab * sizeof(float)),
+              0);
+  }
+}
+
+}  // namespace
+}  // namespace slotstream::engine
