@@ -49,7 +49,8 @@ Result<Json> Answer(const Tokenizer& tokenizer, const Json& question) {
     return Decode(tokenizer, question["skip"].get<std::vector<TokenId>>(), /*skip=*/true);
   }
   if (question.contains("literal")) {
-    SS_ASSIGN_OR_RETURN(auto ids, tokenizer.EncodeUntrusted(question["literal"].get<std::string>()));
+    SS_ASSIGN_OR_RETURN(auto ids,
+                        tokenizer.EncodeUntrusted(question["literal"].get<std::string>()));
     return Json(ids);
   }
   const std::string text = question.is_string() ? question.get<std::string>()

@@ -57,11 +57,9 @@ Result<bool> PackWorkspace::TryResume(const std::vector<SourceState>& sources,
     return start_over("the source files are not those it began with");
   }
   for (const auto& [name, length] : journal->lengths) {
-    std::error_code error;
-    const uint64_t size = fs::file_size(fmt::format("{}/{}", directory_, name), error);
-    if (error || size < length) {
-      return start_over(fmt::format("{} is shorter than its journal says", name));
-    }
+    // Opening cuts off what a crash may have left behind the safe bytes.
+    auto cut = io::FileWriter::Resume(fmt::format("{}/{}", directory_, name), length);
+    if (!cut) return start_over(cut.error().message);
   }
   journal_ = std::move(*journal);
   return true;

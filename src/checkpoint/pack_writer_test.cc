@@ -197,7 +197,7 @@ TEST_F(PackTest, CancelledAnywhereItResumes) {
   fs::remove_all(target());
   ASSERT_GT(calls, 50);
   std::mt19937 rng(7);
-  for (int round = 0; round < 12; ++round) {
+  for (int round = 0; round < 6; ++round) {
     PackUntil(1 + static_cast<int>(rng() % calls));
     if (round % 3 == 0 && !fs::exists(target())) PackUntil(1 + static_cast<int>(rng() % calls));
     if (fs::exists(target())) fs::remove_all(target());
@@ -210,7 +210,7 @@ TEST_F(PackTest, KilledAnywhereItResumes) {
   const int calls = PackUntil(1 << 30);
   fs::remove_all(target());
   std::mt19937 rng(8);
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < 6; ++round) {
     KillAfter(1 + static_cast<int>(rng() % calls));
     if (fs::exists(target())) fs::remove_all(target());
     Complete();
@@ -223,7 +223,7 @@ TEST_F(PackTest, BytesBeyondTheJournalDoNotMatter) {
   const int calls = PackUntil(1 << 30);
   fs::remove_all(target());
   std::mt19937 rng(9);
-  for (int round = 0; round < 8; ++round) {
+  for (int round = 0; round < 5; ++round) {
     KillAfter(calls / 4 + static_cast<int>(rng() % (calls / 2)));
     const auto journal = nlohmann::json::parse(io::ReadTestFile(work() + "/journal.json"));
     for (const auto& entry : fs::directory_iterator(work())) {

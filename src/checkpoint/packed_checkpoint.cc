@@ -10,16 +10,6 @@
 #include "checkpoint/staged_read.h"
 
 namespace slotstream::checkpoint {
-namespace {
-
-// What lies at an offset of a part, for messages.
-std::string_view TensorAt(const ResidentLayout& layout, uint64_t offset) {
-  auto after = std::ranges::upper_bound(layout.tensors, offset, {}, &ResidentTensor::offset);
-  return after == layout.tensors.begin() ? "" : std::string_view(std::prev(after)->name);
-}
-
-}  // namespace
-
 Result<std::unique_ptr<PackedCheckpoint>> PackedCheckpoint::Open(const std::string& directory,
                                                                  const OpenOptions& options) {
   SS_ASSIGN_OR_RETURN(PackedHeader header, ReadPackedHeader(directory));
@@ -66,7 +56,7 @@ Status PackedCheckpoint::CheckPartChunk(Part part, uint64_t offset,
               fmt::format("{}/{}: bytes {} to {} (from tensor {} on) fail their checksum; run "
                           "'slotstream verify' on the directory, then pack again",
                           directory(), PartFile(part), offset, offset + bytes.size(),
-                          TensorAt(*layout(part), offset)));
+                          TensorAt(*layout(part), offset).name));
 }
 
 Result<ResidentPart> PackedCheckpoint::Load(Part part, io::ReadQueue& queue,

@@ -55,9 +55,11 @@ void ExpectSame(const Checkpoint& original, const Checkpoint& packed) {
   for (size_t i = 0; i < original.config().ple_layers.size(); ++i) {
     ASSERT_EQ(original.ngrams(i).rows(), packed.ngrams(i).rows());
     ASSERT_EQ(original.ngrams(i).row_bytes(), packed.ngrams(i).row_bytes());
-    for (uint64_t row = 0; row < original.ngrams(i).rows(); ++row) {
-      auto a = ReadNgramRow(original.ngrams(i), row, *queue);
-      auto b = ReadNgramRow(packed.ngrams(i), row, *queue);
+    const uint64_t rows = original.ngrams(i).rows();
+    for (uint64_t row = 0; row < rows; row += 500) {
+      const uint64_t count = std::min<uint64_t>(500, rows - row);
+      auto a = ReadNgramRows(original.ngrams(i), row, count, *queue);
+      auto b = ReadNgramRows(packed.ngrams(i), row, count, *queue);
       ASSERT_TRUE(a) << a.error().message;
       ASSERT_TRUE(b) << b.error().message;
       ASSERT_EQ(*a, *b) << row;
@@ -79,7 +81,7 @@ void PackAndCompare(const std::string& source) {
     ASSERT_TRUE(packed) << packed.error().message;
     EXPECT_EQ((*packed)->form(), Form::kPacked);
     EXPECT_EQ((*packed)->experts().staging_bytes(), 0u);
-    if (direct) ExpectSame(**original, **packed);
+    if (!direct) ExpectSame(**original, **packed);
   }
 }
 

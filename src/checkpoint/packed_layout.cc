@@ -2,9 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/crc32c.h"
 
 namespace slotstream::checkpoint {
+
+const ResidentTensor& TensorAt(const ResidentLayout& layout, uint64_t offset) {
+  return *std::prev(std::ranges::upper_bound(layout.tensors, offset, {}, &ResidentTensor::offset));
+}
 
 std::string_view PartFile(Part part) {
   switch (part) {

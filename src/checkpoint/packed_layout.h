@@ -18,6 +18,8 @@ inline constexpr std::string_view kManifestFile = "manifest.json";
 inline constexpr std::string_view kExpertsFile = "experts.bin";
 inline constexpr std::string_view kNgramFile = "ngram.bin";
 inline constexpr std::string_view kChecksumsFile = "checksums.bin";
+// The tensor at or before a byte of a part, for messages. The layout is not empty.
+const ResidentTensor& TensorAt(const ResidentLayout& layout, uint64_t offset);
 // "trunk.bin", "draft.bin", "vision.bin"
 std::string_view PartFile(Part part);
 inline constexpr Part kParts[] = {Part::kTrunk, Part::kDraft, Part::kVision};

@@ -226,14 +226,37 @@ inline Result<AlignedBuffer> ReadExpert(const ExpertFormat& format, uint32_t lay
   return record;
 }
 
+// Rows `first` to `first` + `count` - 1 one after another, all in flight at once.
+inline Result<std::vector<std::byte>> ReadNgramRows(const NgramFormat& format, uint64_t first,
+                                                    uint64_t count, io::ReadQueue& queue) {
+  SS_ASSIGN_OR_RETURN(AlignedBuffer staging,
+                      AlignedBuffer::Allocate(count * format.staging_bytes(), "staging"));
+  std::vector<io::ReadRequest> requests;
+  std::vector<ReadPiece> pieces;
+  for (uint64_t i = 0; i < count; ++i) {
+    pieces.clear();
+    format.AppendPieces(first + i, pieces);
+    for (const ReadPiece& piece : pieces) {
+      std::byte* at = staging.data() + i * format.staging_bytes() + piece.destination;
+      requests.push_back({piece.file, piece.offset, at, piece.length, piece.required, 0});
+    }
+  }
+  queue.Submit(requests);
+  std::vector<io::ReadCompletion> done;
+  while (queue.outstanding() > 0) queue.Wait(queue.outstanding(), done);
+  for (io::ReadCompletion& completion : done) SS_RETURN_IF_ERROR(std::move(completion.status));
+  std::vector<std::byte> out(count * format.row_bytes());
+  for (uint64_t i = 0; i < count; ++i) {
+    SS_RETURN_IF_ERROR(format.Finish(
+        first + i, staging.span().subspan(i * format.staging_bytes(), format.staging_bytes()),
+        std::span(out).subspan(i * format.row_bytes(), format.row_bytes())));
+  }
+  return out;
+}
+
 inline Result<std::vector<std::byte>> ReadNgramRow(const NgramFormat& format, uint64_t row,
                                                    io::ReadQueue& queue) {
-  std::vector<std::byte> out(format.row_bytes());
-  SS_RETURN_IF_ERROR(ReadRecord(
-      queue, format.staging_bytes(), {},
-      [&](std::vector<ReadPiece>& pieces) { format.AppendPieces(row, pieces); },
-      [&](std::span<const std::byte> staging) { return format.Finish(row, staging, out); }));
-  return out;
+  return ReadNgramRows(format, row, 1, queue);
 }
 
 // Panels from the checkpoint's pieces, one value at a time by the format's definition.

@@ -30,14 +30,14 @@ bool Exists(const std::string& path) {
 void AddFile(const std::string& path, bool direct, TensorIndex& out) {
   auto opened = SafetensorsFile::Open(path, direct);
   if (!opened) {
-    out.problems.push_back(std::move(opened).error());
+    out.AddProblem(std::move(opened).error());
     return;
   }
   const auto file = static_cast<uint32_t>(out.files.size());
   for (const auto& [name, info] : (*opened)->tensors()) {
     auto [at, added] = out.tensors.try_emplace(name, TensorRef{file, info});
     if (added) continue;
-    out.problems.push_back(
+    out.AddProblem(
         Error{ErrorCode::kCorrupt, fmt::format("tensor {} is both in {} and in {}", name,
                                                out.files[at->second.file]->file().path(), path)});
   }
@@ -47,9 +47,9 @@ void AddFile(const std::string& path, bool direct, TensorIndex& out) {
 void AddShards(const std::string& directory, const std::string& index_path, bool direct,
                TensorIndex& out) {
   auto text = io::ReadWholeFile(index_path, kMaxIndexBytes);
-  if (!text) return out.problems.push_back(std::move(text).error());
+  if (!text) return out.AddProblem(std::move(text).error());
   auto weight_map = ParseWeightMap(*text, index_path);
-  if (!weight_map) return out.problems.push_back(std::move(weight_map).error());
+  if (!weight_map) return out.AddProblem(std::move(weight_map).error());
 
   std::map<std::string, std::string> shards;  // with one tensor each, to name in errors
   for (const auto& [tensor, shard] : *weight_map) shards.try_emplace(shard, tensor);
@@ -60,7 +60,7 @@ void AddShards(const std::string& directory, const std::string& index_path, bool
     if (Exists(path)) {
       AddFile(path, direct, out);
     } else {
-      out.problems.push_back(
+      out.AddProblem(
           Error{ErrorCode::kNotFound, fmt::format("{}: no such file; {} says it holds {} and other "
                                                   "tensors; download it",
                                                   path, index_path, tensor)});
@@ -74,13 +74,18 @@ void AddShards(const std::string& directory, const std::string& index_path, bool
         fs::path(out.files[found->second.file]->file().path()).filename() == shard) {
       continue;
     }
-    out.problems.push_back(
+    out.AddProblem(
         Error{ErrorCode::kCorrupt, fmt::format("{}: tensor {} is said to be in {}, which lacks it",
                                                index_path, tensor, shard)});
   }
 }
 
 }  // namespace
+
+void TensorIndex::AddProblem(Error error) {
+  constexpr size_t kMaxProblems = 40;
+  if (problems.size() < kMaxProblems) problems.push_back(std::move(error));
+}
 
 bool TensorIndex::HasPrefix(std::string_view prefix) const {
   auto at = tensors.lower_bound(prefix);
@@ -116,7 +121,7 @@ TensorIndex OpenTensorIndex(const std::string& directory, bool direct) {
   } else if (Exists(single)) {
     AddFile(single, direct, out);
   } else {
-    out.problems.push_back(
+    out.AddProblem(
         Error{ErrorCode::kNotFound,
               fmt::format("{}: neither model.safetensors.index.json nor model.safetensors is there",
                           directory)});

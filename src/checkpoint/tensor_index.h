@@ -28,6 +28,8 @@ struct TensorIndex {
   std::vector<Error> problems;
 
   bool HasPrefix(std::string_view prefix) const;
+  // Keeps the first forty: a wrong index may name a hundred thousand tensors.
+  void AddProblem(Error error);
 };
 
 // Opens the shards that model.safetensors.index.json names, or the single model.safetensors, and

@@ -143,8 +143,7 @@ class Verifier {
       JudgeChunks(first + offset / kChunkBytes, data, bad);
     };
     unit.describe = [layout](uint64_t offset) {
-      auto after = std::ranges::upper_bound(layout->tensors, offset, {}, &ResidentTensor::offset);
-      return fmt::format("from tensor {} on", std::prev(after)->name);
+      return fmt::format("from tensor {} on", TensorAt(*layout, offset).name);
     };
     return CheckFile(PartFile(part), layout->bytes, 4 * kChunkBytes, unit);
   }

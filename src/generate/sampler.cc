@@ -106,7 +106,8 @@ bool Sampler::Collect(std::span<const float> values) {
   const auto k = static_cast<size_t>(params_.top_k);
   if (k > 0 && k < values.size()) threshold = KthHighest(values, k, heap_);
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] >= threshold) candidates_.push_back({static_cast<uint32_t>(i), values[i] - highest});
+    if (values[i] >= threshold)
+      candidates_.push_back({static_cast<uint32_t>(i), values[i] - highest});
   }
   return true;
 }

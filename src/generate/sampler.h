@@ -55,11 +55,11 @@ class Sampler {
   SamplingParams params_;
   size_t vocab_size_;
   uint64_t state_;
-  std::vector<bool> generated_;         // by id
-  std::vector<uint32_t> distinct_;      // the ids of generated_
-  std::vector<float> scaled_;           // [vocab_size], used by Sample
-  std::vector<float> heap_;             // of the top-k search
-  std::vector<Candidate> candidates_;   // by id
+  std::vector<bool> generated_;        // by id
+  std::vector<uint32_t> distinct_;     // the ids of generated_
+  std::vector<float> scaled_;          // [vocab_size], used by Sample
+  std::vector<float> heap_;            // of the top-k search
+  std::vector<Candidate> candidates_;  // by id
   std::vector<Candidate> by_probability_;
 };
 

@@ -150,8 +150,9 @@ TEST(Sampler, AgreesWithThePlainAlgorithm) {
   const float min_ps[] = {0, 0, 0.02f, 0.5f, 1}, penalties[] = {0, 1.5f, -2};
   for (int round = 0; round < 600; ++round) {
     const size_t vocab = rng() % 1000 + 1;
-    const SamplingParams params = Params(temperatures[rng() % 5], top_ps[rng() % 5], top_ks[rng() % 6],
-                                         min_ps[rng() % 5], penalties[rng() % 3], rng() % 5);
+    const SamplingParams params =
+        Params(temperatures[rng() % 5], top_ps[rng() % 5], top_ks[rng() % 6], min_ps[rng() % 5],
+               penalties[rng() % 3], rng() % 5);
     Sampler sampler(params, vocab);
     PlainSampler plain(params, vocab);
     for (int draw = 0; draw < 6; ++draw) {

@@ -29,6 +29,9 @@ namespace slotstream::kernels {
 
 using checkpoint::PanelShape;
 
+// Subtracted from 4-bit values in panel products: the middle of their range.
+inline constexpr float kNibbleCentre = 8.0f;
+
 // Rows of float32: row r starts at data + r * stride.
 struct ConstRows {
   const float* data;
@@ -80,8 +83,10 @@ struct KernelTable {
   void (*group_sums)(const float* x, size_t k, size_t group, float* sums);
 
   // y[r][o] for the outputs o < shape.n of panels [first, last), all rows r < rows. Per output and
-  // row, with y = 0 at the start, group by group: acc = 0; acc = fma(q_k, x_k, acc) for k rising;
-  // y = fma(scale, acc, fma(bias, sums_g, y)). `sums` holds group_sums of each row of x.
+  // row, with y = 0 at the start, group by group: acc = 0; acc = fma(q_k - 8, x_k, acc) for k
+  // rising; y = fma(scale, acc, fma(offset, sums_g, y)) with offset = fma(8, scale, bias). `sums`
+  // holds group_sums of each row of x. Centred values keep acc and the sum's share small, so that
+  // less is lost where they cancel (docs/NUMERICS.md).
   void (*panel_product)(const std::byte* panels, const PanelShape& shape, uint32_t first,
                         uint32_t last, ConstRows x, ConstRows sums, size_t rows, MutableRows y);
 

@@ -81,10 +81,11 @@ void PanelProduct(const std::byte* panels, const PanelShape& shape, uint32_t fir
           float acc = 0;
           for (size_t k = 0; k < shape.group; ++k) {
             const uint32_t word = LoadWord(words + (k / 8 * lanes + lane) * 4);
-            acc = std::fma(Nibble(word, k % 8), xg[k], acc);
+            acc = std::fma(Nibble(word, k % 8) - kNibbleCentre, xg[k], acc);
           }
-          total = std::fma(LoadBf16(scales + lane * 2), acc,
-                           std::fma(LoadBf16(biases + lane * 2), sums.row(r)[g], total));
+          const float scale = LoadBf16(scales + lane * 2);
+          const float offset = std::fma(kNibbleCentre, scale, LoadBf16(biases + lane * 2));
+          total = std::fma(scale, acc, std::fma(offset, sums.row(r)[g], total));
         }
         y.row(r)[output + lane] = total;
       }

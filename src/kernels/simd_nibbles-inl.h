@@ -13,25 +13,36 @@ HWY_INLINE VU LoadWords(const std::byte* from) {
   return hn::BitCast(DU(), hn::LoadU(DB(), reinterpret_cast<const uint8_t*>(from)));
 }
 
-// Value kIndex (0 to 7) of each word.
+// Words of a panel, made ready for CentredNibble.
+HWY_INLINE VU LoadPanelWords(const std::byte* from) {
+  const VU words = LoadWords(from);
+#if HWY_TARGET == HWY_AVX2
+  // Flipping a value's top bit makes it the two's complement of value - 8.
+  return hn::Xor(words, hn::Set(DU(), 0x88888888u));
+#else
+  return words;
+#endif
+}
+
+// Value kIndex (0 to 7) of each word, less 8.
 template <int kIndex>
-HWY_INLINE VF Nibble(VU words) {
+HWY_INLINE VF CentredNibble(VU words) {
 #if HWY_TARGET == HWY_AVX3
   // A table of the 16 floats; the permute looks at the low four bits of each index only.
-  const __m512 table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512 table = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
   return VF{_mm512_permutexvar_ps(hn::ShiftRight<4 * kIndex>(words).raw, table)};
 #elif HWY_TARGET == HWY_NEON
   // Converting as a fixed-point number divides by the power of two that a shift would remove.
   const VU masked = hn::And(words, hn::Set(DU(), 15u << (4 * kIndex)));
+  const VF centre = hn::Set(DF(), kNibbleCentre);
   if constexpr (kIndex == 0) {
-    return VF(vcvtq_f32_u32(masked.raw));
+    return hn::Sub(VF(vcvtq_f32_u32(masked.raw)), centre);
   } else {
-    return VF(vcvtq_n_f32_u32(masked.raw, 4 * kIndex));
+    return hn::Sub(VF(vcvtq_n_f32_u32(masked.raw, 4 * kIndex)), centre);
   }
 #else
-  VU value = hn::ShiftRight<4 * kIndex>(words);
-  if constexpr (kIndex != 7) value = hn::And(value, hn::Set(DU(), 15u));
-  return hn::ConvertTo(DF(), hn::BitCast(hn::RebindToSigned<DF>(), value));
+  const auto at_top = hn::BitCast(hn::RebindToSigned<DF>(), hn::ShiftLeft<28 - 4 * kIndex>(words));
+  return hn::ConvertTo(DF(), hn::ShiftRight<28>(at_top));
 #endif
 }
 

@@ -51,7 +51,7 @@ HWY_INLINE void MulAddStep(const VU (&words)[kHeld], const float* const* x, size
   if constexpr (kIndex < 8) {
     VF q[kHeld];
     HWY_UNROLL(4)
-    for (size_t v = 0; v < kHeld; ++v) q[v] = Nibble<kIndex>(words[v]);
+    for (size_t v = 0; v < kHeld; ++v) q[v] = CentredNibble<kIndex>(words[v]);
     HWY_UNROLL(8)
     for (size_t r = 0; r < kRows; ++r) {
       const VF xk = SetF(x[r][k + kIndex]);
@@ -72,7 +72,7 @@ HWY_INLINE void MulAddWords(const std::byte* words, const float* const* x, size_
     constexpr size_t kHeld = HWY_MIN(kHeldWords, kVectors - kFirst);
     VU held[kHeld];
     HWY_UNROLL(4)
-    for (size_t v = 0; v < kHeld; ++v) held[v] = LoadWords(words + (kFirst + v) * kLanes * 4);
+    for (size_t v = 0; v < kHeld; ++v) held[v] = LoadPanelWords(words + (kFirst + v) * kLanes * 4);
     MulAddStep<0, kFirst>(held, x, k, acc);
     MulAddWords<kFirst + kHeld>(words, x, k, acc);
   }
@@ -97,12 +97,13 @@ HWY_INLINE void PanelGroup(const std::byte* words, size_t step_bytes, size_t gro
   HWY_UNROLL(16)
   for (size_t v = 0; v < kVectors; ++v) {
     const VF scale = LoadBf16(scales + v * kLanes * 2);
-    const VF bias = LoadBf16(biases + v * kLanes * 2);
+    const VF offset =
+        hn::MulAdd(hn::Set(DF(), kNibbleCentre), scale, LoadBf16(biases + v * kLanes * 2));
     HWY_UNROLL(8)
     for (size_t r = 0; r < kRows; ++r) {
       float* out = y[r] + v * kLanes;
-      const VF with_bias = hn::MulAdd(bias, SetF(sums[r]), hn::Load(DF(), out));
-      hn::Store(hn::MulAdd(scale, acc[r][v], with_bias), DF(), out);
+      const VF with_offset = hn::MulAdd(offset, SetF(sums[r]), hn::Load(DF(), out));
+      hn::Store(hn::MulAdd(scale, acc[r][v], with_offset), DF(), out);
     }
   }
 }

@@ -58,8 +58,8 @@ std::unexpected<Error> Refuse(std::string message) {
 // Python's str.isspace, which is what the template's trim strips.
 bool IsPythonSpace(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
-         c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-         c == 0x202F || c == 0x205F || c == 0x3000;
+         c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
+         c == 0x205F || c == 0x3000;
 }
 
 TextRange Trimmed(std::string_view text) {
@@ -148,7 +148,9 @@ class Renderer {
         case Role::kAssistant:
           SS_RETURN_IF_ERROR(AssistantTurn(messages[i], i > *last_query));
           break;
-        case Role::kTool: ToolAnswer(i); break;
+        case Role::kTool:
+          ToolAnswer(i);
+          break;
       }
     }
     if (request_.add_generation_prompt) {
@@ -164,7 +166,9 @@ class Renderer {
     Prompt content;
     for (const ContentItem& item : message.content) {
       switch (item.kind) {
-        case ContentItem::Kind::kText: content.Content(item.text); break;
+        case ContentItem::Kind::kText:
+          content.Content(item.text);
+          break;
         case ContentItem::Kind::kImage:
           ++images_;
           if (request_.add_vision_id) content.Own(fmt::format("Picture {}: ", images_));

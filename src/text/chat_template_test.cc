@@ -38,7 +38,8 @@ TEST(ChatTemplate, EffortAndSystem) {
             "<|im_start|>system\nReasoning effort is set to xhigh. Please think carefully through "
             "the task, validate key assumptions, consider plausible alternatives, and prioritize "
             "correctness, consistency, and clarity in the final answer.<|im_end|>\n"
-            "<|im_start|>user\nHi<|im_end|>\n" + kOpen);
+            "<|im_start|>user\nHi<|im_end|>\n" +
+                kOpen);
   EXPECT_EQ(Render("{" + std::string(kHi) + "}"), "<|im_start|>user\nHi<|im_end|>\n" + kOpen);
   EXPECT_EQ(Render(R"({"think": false, "messages": [{"role": "system", "content": " Be brief. "},
                        {"role": "user", "content": "Hi"}]})"),
@@ -48,7 +49,8 @@ TEST(ChatTemplate, EffortAndSystem) {
                        {"role": "user", "content": "Hi"}]})"),
             "<|im_start|>system\nReasoning effort is set to low. Keep your thinking brief and "
             "focused, moving directly to the conclusion without unnecessary elaboration.\n\n"
-            "Be brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n" + kOpen);
+            "Be brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n" +
+                kOpen);
   ChatRequest request = Request("{" + std::string(kHi) + "}");
   request.add_generation_prompt = false;
   EXPECT_EQ(RenderChat(request)->text, "<|im_start|>user\nHi<|im_end|>\n");
@@ -70,7 +72,8 @@ TEST(ChatTemplate, ReasoningAfterTheLastQueryIsAlwaysKept) {
       {"role": "assistant", "content": "A", "reasoning_content": "r"},
       {"role": "user", "content": " <tool_response>x</tool_response>\n"}]})"),
             "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\nr\n</think>\n\nA"
-            "<|im_end|>\n<|im_start|>user\n<tool_response>x</tool_response><|im_end|>\n" + kOpen);
+            "<|im_end|>\n<|im_start|>user\n<tool_response>x</tool_response><|im_end|>\n" +
+                kOpen);
 }
 
 TEST(ChatTemplate, Tools) {
@@ -78,58 +81,67 @@ TEST(ChatTemplate, Tools) {
       {"name": "get_weather", "description": "Weather", "parameters": {"type": "object",
        "properties": {"city": {"type": "string"}}, "required": ["city"]}}}],
       "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Weather?"}]})");
-  EXPECT_EQ(prompt,
-            "<|im_start|>system\n# Tools\n\nYou have access to the following functions:\n\n<tools>\n"
-            "{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"description\": "
-            "\"Weather\", \"parameters\": {\"type\": \"object\", \"properties\": {\"city\": "
-            "{\"type\": \"string\"}}, \"required\": [\"city\"]}}}\n</tools>\n\nIf you choose to call a "
-            "function ONLY reply in the following format with NO suffix:\n\n<tool_call>\n"
-            "<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n"
-            "<parameter=example_parameter_2>\nThis is the value for the second parameter\nthat can "
-            "span\nmultiple lines\n</parameter>\n</function>\n</tool_call>\n\n<IMPORTANT>\nReminder:\n"
-            "- Function calls MUST follow the specified format: an inner <function=...></function> "
-            "block must be nested within <tool_call></tool_call> XML tags\n- Required parameters MUST "
-            "be specified\n- You may provide optional reasoning for your function call in natural "
-            "language BEFORE the function call, but NOT after\n- If there is no function call "
-            "available, answer the question like normal with your current knowledge and do not tell "
-            "the user about function calls\n</IMPORTANT>\n\nBe brief.<|im_end|>\n<|im_start|>user\n"
-            "Weather?<|im_end|>\n" + kOpen);
+  EXPECT_EQ(
+      prompt,
+      "<|im_start|>system\n# Tools\n\nYou have access to the following functions:\n\n<tools>\n"
+      "{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"description\": "
+      "\"Weather\", \"parameters\": {\"type\": \"object\", \"properties\": {\"city\": "
+      "{\"type\": \"string\"}}, \"required\": [\"city\"]}}}\n</tools>\n\nIf you choose to call a "
+      "function ONLY reply in the following format with NO suffix:\n\n<tool_call>\n"
+      "<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n"
+      "<parameter=example_parameter_2>\nThis is the value for the second parameter\nthat can "
+      "span\nmultiple lines\n</parameter>\n</function>\n</tool_call>\n\n<IMPORTANT>\nReminder:\n"
+      "- Function calls MUST follow the specified format: an inner <function=...></function> "
+      "block must be nested within <tool_call></tool_call> XML tags\n- Required parameters MUST "
+      "be specified\n- You may provide optional reasoning for your function call in natural "
+      "language BEFORE the function call, but NOT after\n- If there is no function call "
+      "available, answer the question like normal with your current knowledge and do not tell "
+      "the user about function calls\n</IMPORTANT>\n\nBe brief.<|im_end|>\n<|im_start|>user\n"
+      "Weather?<|im_end|>\n" +
+          kOpen);
 }
 
 TEST(ChatTemplate, CallsAndAnswers) {
-  EXPECT_EQ(Render(R"({"messages": [{"role": "user", "content": "Weather?"},
+  EXPECT_EQ(
+      Render(R"({"messages": [{"role": "user", "content": "Weather?"},
       {"role": "assistant", "content": null, "reasoning_content": "call", "tool_calls": [
         {"function": {"name": "get_weather", "arguments": {"city": "Oslo", "days": 3, "opts": {"a": true, "b": null}}}},
         {"name": "now", "arguments": ""}]},
       {"role": "tool", "content": "rain"}, {"role": "tool", "content": " noon "}]})"),
-            "<|im_start|>user\nWeather?<|im_end|>\n<|im_start|>assistant\n<think>\ncall\n</think>\n\n"
-            "<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n"
-            "<parameter=days>\n3\n</parameter>\n<parameter=opts>\n{\"a\": true, \"b\": null}\n"
-            "</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=now>\n</function>\n"
-            "</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\nrain\n</tool_response>\n"
-            "<tool_response>\nnoon\n</tool_response><|im_end|>\n" + kOpen);
+      "<|im_start|>user\nWeather?<|im_end|>\n<|im_start|>assistant\n<think>\ncall\n</think>\n\n"
+      "<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n"
+      "<parameter=days>\n3\n</parameter>\n<parameter=opts>\n{\"a\": true, \"b\": null}\n"
+      "</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=now>\n</function>\n"
+      "</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\nrain\n</tool_response>\n"
+      "<tool_response>\nnoon\n</tool_response><|im_end|>\n" +
+          kOpen);
   EXPECT_THAT(Render(R"({"messages": [{"role": "user", "content": "x"},
       {"role": "assistant", "content": "Sure.", "tool_calls": [{"name": "f"}]}]})"),
               HasSubstr("</think>\n\nSure.\n\n<tool_call>\n<function=f>\n</function>"));
 }
 
 TEST(ChatTemplate, PicturesAndVideos) {
-  EXPECT_EQ(Render(R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}},
+  EXPECT_EQ(
+      Render(R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}},
       {"type": "text", "text": "What? "}]}]})"),
-            "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>What?<|im_end|>\n" + kOpen);
-  EXPECT_EQ(Render(R"({"vision": true, "messages": [{"role": "user", "content": [{"text": "Compare "},
+      "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>What?<|im_end|>\n" + kOpen);
+  EXPECT_EQ(
+      Render(R"({"vision": true, "messages": [{"role": "user", "content": [{"text": "Compare "},
       {"type": "image"}, {"image": "x"}, {"type": "video"}]}, {"role": "assistant", "content": "ok"},
       {"role": "user", "content": [{"image": "y"}]}]})"),
-            "<|im_start|>user\nCompare Picture 1: <|vision_start|><|image_pad|><|vision_end|>"
-            "Picture 2: <|vision_start|><|image_pad|><|vision_end|>Video 1: <|vision_start|>"
-            "<|video_pad|><|vision_end|><|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\nok"
-            "<|im_end|>\n<|im_start|>user\nPicture 3: <|vision_start|><|image_pad|><|vision_end|>"
-            "<|im_end|>\n" + kOpen);
+      "<|im_start|>user\nCompare Picture 1: <|vision_start|><|image_pad|><|vision_end|>"
+      "Picture 2: <|vision_start|><|image_pad|><|vision_end|>Video 1: <|vision_start|>"
+      "<|video_pad|><|vision_end|><|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\nok"
+      "<|im_end|>\n<|im_start|>user\nPicture 3: <|vision_start|><|image_pad|><|vision_end|>"
+      "<|im_end|>\n" +
+          kOpen);
 }
 
 TEST(ChatTemplate, TrimsAsPython) {
-  EXPECT_EQ(Render(R"({"messages": [{"role": "user", "content": "\u001c\u00a0\u2003\u3000x\u200b \u0085\n"}]})"),
-            "<|im_start|>user\nx\u200b<|im_end|>\n" + kOpen);
+  EXPECT_EQ(
+      Render(
+          R"({"messages": [{"role": "user", "content": "\u001c\u00a0\u2003\u3000x\u200b \u0085\n"}]})"),
+      "<|im_start|>user\nx\u200b<|im_end|>\n" + kOpen);
 }
 
 TEST(ChatTemplate, Refusals) {
@@ -156,17 +168,21 @@ TEST(ChatTemplate, Refusals) {
     EXPECT_THAT(prompt.error().message, HasSubstr(message));
   }
   // With thinking off the effort isn't even looked at; empty tools are none.
-  EXPECT_EQ(Render(R"({"effort": "high", "think": false, "tools": [], "messages": [{"role": "user", "content": "x"}]})"),
-            "<|im_start|>user\nx<|im_end|>\n" + kOpen + "\n</think>\n\n");
+  EXPECT_EQ(
+      Render(
+          R"({"effort": "high", "think": false, "tools": [], "messages": [{"role": "user", "content": "x"}]})"),
+      "<|im_start|>user\nx<|im_end|>\n" + kOpen + "\n</think>\n\n");
 }
 
 TEST(ChatTemplate, MessagesThatDoNotParse) {
   for (const char* json :
        {R"({})", R"([5])", R"([{}])", R"([{"role": "developer"}])", R"([{"role": 1}])",
         R"([{"role": "user", "content": 5}])", R"([{"role": "user", "content": {}}])",
-        R"([{"role": "user", "content": ["x"]}])", R"([{"role": "user", "content": [{"type": "text"}]}])",
+        R"([{"role": "user", "content": ["x"]}])",
+        R"([{"role": "user", "content": [{"type": "text"}]}])",
         R"([{"role": "user", "content": [{"text": 5}]}])", R"([{"role": "user", "tool_calls": 1}])",
-        R"([{"role": "assistant", "tool_calls": [5]}])", R"([{"role": "assistant", "tool_calls": [{}]}])",
+        R"([{"role": "assistant", "tool_calls": [5]}])",
+        R"([{"role": "assistant", "tool_calls": [{}]}])",
         R"([{"role": "assistant", "tool_calls": [{"function": 1, "name": "f"}]}])",
         R"([{"role": "assistant", "tool_calls": [{"name": "f", "arguments": "{}"}]}])",
         R"([{"role": "assistant", "tool_calls": [{"name": "f", "arguments": [1]}]}])"}) {

@@ -71,14 +71,18 @@ void Append(const OrderedJson& value, JsonStyle style, std::string& out) {
     case OrderedJson::value_t::string:
       append_string(value.get_ref<const std::string&>());
       break;
-    case OrderedJson::value_t::boolean: out.append(value.get<bool>() ? "true" : "false"); break;
+    case OrderedJson::value_t::boolean:
+      out.append(value.get<bool>() ? "true" : "false");
+      break;
     case OrderedJson::value_t::number_integer:
       out.append(fmt::format("{}", value.get<int64_t>()));
       break;
     case OrderedJson::value_t::number_unsigned:
       out.append(fmt::format("{}", value.get<uint64_t>()));
       break;
-    case OrderedJson::value_t::number_float: out.append(Float(value.get<double>(), style)); break;
+    case OrderedJson::value_t::number_float:
+      out.append(Float(value.get<double>(), style));
+      break;
     case OrderedJson::value_t::null:
     case OrderedJson::value_t::binary:     // no parser of text makes one
     case OrderedJson::value_t::discarded:  // likewise
@@ -92,9 +96,8 @@ void Append(const OrderedJson& value, JsonStyle style, std::string& out) {
 bool DeeperThan(const OrderedJson& value, size_t depth) {
   if (!value.is_structured()) return false;
   if (depth == 0) return true;
-  return std::any_of(value.begin(), value.end(), [depth](const OrderedJson& member) {
-    return DeeperThan(member, depth - 1);
-  });
+  return std::any_of(value.begin(), value.end(),
+                     [depth](const OrderedJson& member) { return DeeperThan(member, depth - 1); });
 }
 
 Result<std::string> WriteJson(const OrderedJson& value, JsonStyle style) {
@@ -110,13 +113,27 @@ Result<std::string> WriteJson(const OrderedJson& value, JsonStyle style) {
 void AppendEscaped(std::string_view raw, std::string& out) {
   for (char c : raw) {
     switch (c) {
-      case '"': out.append("\\\""); break;
-      case '\\': out.append("\\\\"); break;
-      case '\n': out.append("\\n"); break;
-      case '\r': out.append("\\r"); break;
-      case '\t': out.append("\\t"); break;
-      case '\b': out.append("\\b"); break;
-      case '\f': out.append("\\f"); break;
+      case '"':
+        out.append("\\\"");
+        break;
+      case '\\':
+        out.append("\\\\");
+        break;
+      case '\n':
+        out.append("\\n");
+        break;
+      case '\r':
+        out.append("\\r");
+        break;
+      case '\t':
+        out.append("\\t");
+        break;
+      case '\b':
+        out.append("\\b");
+        break;
+      case '\f':
+        out.append("\\f");
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           out.append(fmt::format("\\u{:04x}", static_cast<unsigned char>(c)));

@@ -27,9 +27,9 @@ TEST(JsonText, WritesAsPython) {
 }
 
 TEST(JsonText, Compact) {
-  EXPECT_EQ(*WriteJson(OrderedJson::parse(R"({"a": 3.0, "b": [1e15, 0.5, -2.0]})"),
-                       JsonStyle::kCompact),
-            R"({"a":3,"b":[1000000000000000.0,0.5,-2]})");
+  EXPECT_EQ(
+      *WriteJson(OrderedJson::parse(R"({"a": 3.0, "b": [1e15, 0.5, -2.0]})"), JsonStyle::kCompact),
+      R"({"a":3,"b":[1000000000000000.0,0.5,-2]})");
 }
 
 TEST(JsonText, DepthIsBounded) {

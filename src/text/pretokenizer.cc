@@ -98,10 +98,9 @@ Result<std::string_view> WordCursor::Next() {
   if (!state_->context || !state_->data) {
     return Fail(ErrorCode::kResourceLimit, "no memory to match the split pattern");
   }
-  const int count =
-      pcre2_match(pretokenizer_.code_.get(), reinterpret_cast<PCRE2_SPTR>(text_.data()),
-                  text_.size(), offset_, PCRE2_NO_UTF_CHECK, state_->data.get(),
-                  state_->context.get());
+  const int count = pcre2_match(pretokenizer_.code_.get(),
+                                reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), offset_,
+                                PCRE2_NO_UTF_CHECK, state_->data.get(), state_->context.get());
   size_t end = text_.size();
   if (count >= 0) {
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(state_->data.get());

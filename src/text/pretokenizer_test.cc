@@ -81,8 +81,9 @@ TEST(Pretokenizer, RunawayPatternIsAnError) {
 
 TEST(SplitPattern, RefusesWhatTheEnginesReadDifferently) {
   for (const char* pattern :
-       {"^a", "a$", "\\h", "\\w+", "\\d", "\\b", "\\p{Lu}", "\\P{L}", "[[:alpha:]]", "[a&&b]",
-        "[a", "[]a]", "(?<n>a)", "(?x:a)", "(*UTF)a", "a{1,2}+", "a\\", "[\\S]", "(a", "a*", ""}) {
+       {"^a",      "a$",          "\\h",    "\\w+",  "\\d",  "\\b",     "\\p{Lu}",
+        "\\P{L}",  "[[:alpha:]]", "[a&&b]", "[a",    "[]a]", "(?<n>a)", "(?x:a)",
+        "(*UTF)a", "a{1,2}+",     "a\\",    "[\\S]", "(a",   "a*",      ""}) {
     const auto result = Pretokenizer::Compile(pattern);
     ASSERT_FALSE(result) << pattern;
     EXPECT_EQ(result.error().code, ErrorCode::kUnsupported) << pattern;

@@ -37,10 +37,14 @@ constexpr std::string_view kNewNumbers =
 
 std::optional<std::string_view> NewMembers(char category) {
   switch (category) {
-    case 'L': return kNewLetters;
-    case 'M': return kNewMarks;
-    case 'N': return kNewNumbers;
-    default: return std::nullopt;
+    case 'L':
+      return kNewLetters;
+    case 'M':
+      return kNewMarks;
+    case 'N':
+      return kNewNumbers;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -73,16 +77,21 @@ class Translator {
 
   Status Item() {
     switch (pattern_[at_]) {
-      case '\\': return Escape(/*in_class=*/false);
-      case '[': return Class();
+      case '\\':
+        return Escape(/*in_class=*/false);
+      case '[':
+        return Class();
       case '^':
-      case '$': return Refuse("an anchor");
-      case '(': return Group();
+      case '$':
+        return Refuse("an anchor");
+      case '(':
+        return Group();
       case '}': {
         if (pattern_.substr(at_ + 1).starts_with('+')) return Refuse("'+' after an interval");
         return Copy(1);
       }
-      default: return Copy(1);
+      default:
+        return Copy(1);
     }
   }
 
@@ -146,9 +155,8 @@ class Translator {
 
 Result<std::string> TranslateSplitPattern(std::string_view pattern) {
   if (pattern.size() > kLongestPattern) {
-    return Fail(ErrorCode::kUnsupported,
-                fmt::format("split pattern: {} bytes, more than {}", pattern.size(),
-                            kLongestPattern));
+    return Fail(ErrorCode::kUnsupported, fmt::format("split pattern: {} bytes, more than {}",
+                                                     pattern.size(), kLongestPattern));
   }
   return Translator(pattern).Run();
 }

@@ -31,9 +31,8 @@ Result<std::string> ReadFile(const std::filesystem::path& path) {
   const uint64_t size = std::filesystem::file_size(path, error);
   if (error) return Fail(ErrorCode::kIo, fmt::format("{}: {}", path.string(), error.message()));
   if (size > kLargestFile) {
-    return Fail(ErrorCode::kUnsupported,
-                fmt::format("{}: {} bytes, more than a tokenizer's {}", path.string(), size,
-                            kLargestFile));
+    return Fail(ErrorCode::kUnsupported, fmt::format("{}: {} bytes, more than a tokenizer's {}",
+                                                     path.string(), size, kLargestFile));
   }
   std::string bytes(size, '\0');
   std::ifstream file(path, std::ios::binary);
@@ -150,9 +149,9 @@ Status Tokenizer::EncodePiece(std::string_view piece, WordCache* cache, BpeScrat
 
 Result<std::string_view> Tokenizer::TokenBytes(TokenId id) const {
   if (id >= vocab_size() || flags_[id] == 0) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("token id {} has no token; the vocabulary ends at {}", id,
-                            vocab_size()));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("token id {} has no token; the vocabulary ends at {}", id, vocab_size()));
   }
   return std::string_view(bytes_).substr(offsets_[id], offsets_[id + 1] - offsets_[id]);
 }

@@ -66,8 +66,7 @@ class BigParts {
   bool In(std::string_view part) const { return root_key_ == "model" && model_key_ == part; }
 
   void TakeId(const Json& value) {
-    if (!vocab_key_open_ || !value.is_number_unsigned() ||
-        value.get<uint64_t>() >= kTokenIdEnd) {
+    if (!vocab_key_open_ || !value.is_number_unsigned() || value.get<uint64_t>() >= kTokenIdEnd) {
       bad_vocab_ = true;
     } else {
       spec_.vocab.back().id = value.get<TokenId>();
@@ -286,7 +285,8 @@ class SpecReader {
     }
     for (const char* flag : {"lstrip", "rstrip", "single_word", "normalized", "special"}) {
       const Json& flag_value = Member(value, flag);
-      if (!flag_value.is_boolean()) return Corrupt("added_tokens[{}].{} is no boolean", index, flag);
+      if (!flag_value.is_boolean())
+        return Corrupt("added_tokens[{}].{} is no boolean", index, flag);
       if (std::string_view(flag) == "special") {
         token.special = flag_value.get<bool>();
       } else if (flag_value.get<bool>()) {

@@ -60,8 +60,10 @@ TEST(TokenizerJson, RefusesWithTheReason) {
       {"merges[3]", corrupt, [](Json& j) { j["model"]["merges"].push_back(Json::array({"a"})); }},
       {"merges[3]", corrupt, [](Json& j) { j["model"]["merges"].push_back("a b c"); }},
       {"merges[3]", corrupt, [](Json& j) { j["model"]["merges"].push_back(nullptr); }},
-      {"wrong type", corrupt, [](Json& j) { j["model"]["merges"].push_back(Json::object({{"a", "b"}})); }},
-      {"merges[3]", corrupt, [](Json& j) { j["model"]["merges"].push_back(Json::array({"c", "a"})); }},
+      {"wrong type", corrupt,
+       [](Json& j) { j["model"]["merges"].push_back(Json::object({{"a", "b"}})); }},
+      {"merges[3]", corrupt,
+       [](Json& j) { j["model"]["merges"].push_back(Json::array({"c", "a"})); }},
       {"byte_fallback", unsupported, [](Json& j) { j["model"]["byte_fallback"] = true; }},
       {"ignore_merges", unsupported, [](Json& j) { j["model"]["ignore_merges"] = true; }},
       {"unk_token", unsupported, [](Json& j) { j["model"]["unk_token"] = "<unk>"; }},
@@ -123,8 +125,9 @@ TEST(TokenizerJson, RefusesWhatIsNotJson) {
 // Whatever is done to the file, the answer is an error or a tokenizer that works.
 TEST(TokenizerJson, SurvivesMutation) {
   const std::string original = SmallTokenizerJson().dump();
-  const std::vector<std::string> splices = {"null", "-1", "1e99", "{}", "[]", "\"\"", "true", ",",
-                                            ":",    "\"", "\\u0000", "99999999999999999999"};
+  const std::vector<std::string> splices = {"null", "-1",   "1e99",    "{}",
+                                            "[]",   "\"\"", "true",    ",",
+                                            ":",    "\"",   "\\u0000", "99999999999999999999"};
   std::mt19937 rng(7);
   int accepted = 0;
   for (int round = 0; round < 600; ++round) {
@@ -137,9 +140,15 @@ TEST(TokenizerJson, SurvivesMutation) {
                          ? "0123456789abcdef"[rng() % 16]
                          : static_cast<char>(rng());
           break;
-        case 1: text.erase(at, rng() % 8 + 1); break;
-        case 2: text.insert(at, splices[rng() % splices.size()]); break;
-        case 3: text.insert(at, text.substr(rng() % text.size(), rng() % 50)); break;
+        case 1:
+          text.erase(at, rng() % 8 + 1);
+          break;
+        case 2:
+          text.insert(at, splices[rng() % splices.size()]);
+          break;
+        case 3:
+          text.insert(at, text.substr(rng() % text.size(), rng() % 50));
+          break;
       }
       if (text.empty()) text = " ";
     }

@@ -102,7 +102,7 @@ TEST(Tokenizer, LongWordsAgreeWithNaiveMerging) {
       std::vector<TokenId> expected;
       for (size_t i = 0; i < length;) {
         const std::string_view rest = std::string_view(word).substr(i);
-        const TokenId id = rest.starts_with("abc") ? 257
+        const TokenId id = rest.starts_with("abc")  ? 257
                            : rest.starts_with("bc") ? 258
                            : rest.starts_with("ab") ? 256
                                                     : static_cast<TokenId>(rest[0]);
@@ -154,7 +154,8 @@ TEST(Detokenizer, PiecesAreWholeAndJoinToTheText) {
   const auto t = Tokenizer::Load(kMiniature);
   ASSERT_TRUE(t);
   std::mt19937 rng(3);
-  std::vector<std::string> texts = {"héllo wörld 中文 👩‍👩‍👧 ❤️ é", "<|im_end|>x"};
+  std::vector<std::string> texts = {"héllo wörld 中文 👩‍👩‍👧 ❤️ é",
+                                    "<|im_end|>x"};
   for (int round = 0; round < 300; ++round) {
     std::vector<TokenId> ids;
     if (round < 2) {
@@ -182,7 +183,7 @@ TEST(Detokenizer, HoldsOnlyWhatIsIncomplete) {
   Detokenizer stream(t, /*skip_special=*/true);
   EXPECT_EQ(*stream.Push('a'), "a");
   EXPECT_EQ(*stream.Push(0xE2), "");
-  EXPECT_FALSE(stream.Push(5000));  // changes nothing
+  EXPECT_FALSE(stream.Push(5000));   // changes nothing
   EXPECT_EQ(*stream.Push(259), "");  // special, left out
   EXPECT_EQ(*stream.Push(0x82), "");
   EXPECT_EQ(*stream.Push(0xAC), "€");

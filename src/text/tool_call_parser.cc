@@ -62,14 +62,21 @@ std::vector<ToolCallEvent> ToolCallParser::Flush() {
 
 bool ToolCallParser::Step() {
   switch (state_) {
-    case State::kText: return StepText();
-    case State::kCall: return StepCall();
-    case State::kName: return StepName();
-    case State::kParams: return StepParams();
-    case State::kParamName: return StepParamName();
-    case State::kValue: return StepValue();
+    case State::kText:
+      return StepText();
+    case State::kCall:
+      return StepCall();
+    case State::kName:
+      return StepName();
+    case State::kParams:
+      return StepParams();
+    case State::kParamName:
+      return StepParamName();
+    case State::kValue:
+      return StepValue();
     case State::kClosing:
-    case State::kBroken: return StepClosing();
+    case State::kBroken:
+      return StepClosing();
   }
   return false;
 }
@@ -121,8 +128,8 @@ bool ToolCallParser::StepName() {
   }
   function_ = name;
   parameters_.clear();
-  events_.push_back({Kind::kBegin, "", FormatCallId(next_id_++), function_,
-                     schemas_.Declares(function_)});
+  events_.push_back(
+      {Kind::kBegin, "", FormatCallId(next_id_++), function_, schemas_.Declares(function_)});
   Consume(end + 1);
   state_ = State::kParams;
   return true;
@@ -261,13 +268,19 @@ ParsedReply ParseToolCalls(std::string_view text, const ToolSchemas& schemas, ui
   bool open = false;  // the last call has begun and not ended
   for (ToolCallEvent& event : events) {
     switch (event.kind) {
-      case Kind::kText: reply.text += event.text; break;
+      case Kind::kText:
+        reply.text += event.text;
+        break;
       case Kind::kBegin:
         reply.calls.push_back({std::move(event.id), std::move(event.name), "", event.declared});
         open = true;
         break;
-      case Kind::kArguments: reply.calls.back().arguments += event.text; break;
-      case Kind::kEnd: open = false; break;
+      case Kind::kArguments:
+        reply.calls.back().arguments += event.text;
+        break;
+      case Kind::kEnd:
+        open = false;
+        break;
       case Kind::kMalformed:
         reply.text += event.text;
         reply.malformed = true;

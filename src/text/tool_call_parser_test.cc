@@ -43,12 +43,12 @@ std::string Arguments(const std::string& name, const std::string& value) {
 TEST(ToolSchemas, ResolvesTypes) {
   const ToolSchemas schemas = Schemas();
   const std::pair<const char*, ParameterType> cases[] = {
-      {"s", ParameterType::kString},    {"ns", ParameterType::kString},
-      {"any", ParameterType::kString},  {"u", ParameterType::kUnknown},
-      {"two", ParameterType::kUnknown}, {"ref", ParameterType::kInteger},
-      {"loop", ParameterType::kUnknown}, {"bad", ParameterType::kUnknown},
-      {"far", ParameterType::kUnknown}, {"none", ParameterType::kUnknown},
-      {"odd", ParameterType::kUnknown}, {"o", ParameterType::kObject},
+      {"s", ParameterType::kString},       {"ns", ParameterType::kString},
+      {"any", ParameterType::kString},     {"u", ParameterType::kUnknown},
+      {"two", ParameterType::kUnknown},    {"ref", ParameterType::kInteger},
+      {"loop", ParameterType::kUnknown},   {"bad", ParameterType::kUnknown},
+      {"far", ParameterType::kUnknown},    {"none", ParameterType::kUnknown},
+      {"odd", ParameterType::kUnknown},    {"o", ParameterType::kObject},
       {"missing", ParameterType::kUnknown}};
   for (const auto& [name, type] : cases) EXPECT_EQ(schemas.TypeOf("f", name), type) << name;
   EXPECT_TRUE(schemas.Declares("f") && schemas.Declares("bare"));
@@ -91,7 +91,10 @@ TEST(ToolCallParser, StripsOneLineBreakAtEachEnd) {
   const ToolSchemas schemas = Schemas();
   auto arguments = [&](const std::string& body) {
     return ParseToolCalls("<tool_call><function=f><parameter=s>" + body +
-                              "</parameter></function></tool_call>", schemas, 0).calls[0].arguments;
+                              "</parameter></function></tool_call>",
+                          schemas, 0)
+        .calls[0]
+        .arguments;
   };
   EXPECT_EQ(arguments("x"), R"({"s":"x"})");
   EXPECT_EQ(arguments("\n"), R"({"s":""})");
@@ -106,11 +109,21 @@ std::string Trace(const std::vector<ToolCallEvent>& events) {
   Kind last = Kind::kEnd;
   for (const ToolCallEvent& e : events) {
     switch (e.kind) {
-      case Kind::kText: trace += last == e.kind ? e.text : "T:" + e.text; break;
-      case Kind::kBegin: trace += "B:" + e.id + ":" + e.name + (e.declared ? "" : "?"); break;
-      case Kind::kArguments: trace += last == e.kind ? e.text : "A:" + e.text; break;
-      case Kind::kEnd: trace += "E"; break;
-      case Kind::kMalformed: trace += "M:" + e.text; break;
+      case Kind::kText:
+        trace += last == e.kind ? e.text : "T:" + e.text;
+        break;
+      case Kind::kBegin:
+        trace += "B:" + e.id + ":" + e.name + (e.declared ? "" : "?");
+        break;
+      case Kind::kArguments:
+        trace += last == e.kind ? e.text : "A:" + e.text;
+        break;
+      case Kind::kEnd:
+        trace += "E";
+        break;
+      case Kind::kMalformed:
+        trace += "M:" + e.text;
+        break;
     }
     last = e.kind;
   }

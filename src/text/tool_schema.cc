@@ -160,13 +160,22 @@ ParameterType ToolSchemas::TypeOf(std::string_view function, std::string_view pa
 OrderedJson CoerceParameter(std::string_view text, ParameterType type) {
   std::optional<OrderedJson> value;
   switch (type) {
-    case ParameterType::kString: break;
+    case ParameterType::kString:
+      break;
     case ParameterType::kInteger:
-    case ParameterType::kNumber: value = ParseNumber(text); break;
-    case ParameterType::kBoolean: value = ParseBoolean(text); break;
+    case ParameterType::kNumber:
+      value = ParseNumber(text);
+      break;
+    case ParameterType::kBoolean:
+      value = ParseBoolean(text);
+      break;
     case ParameterType::kArray:
-    case ParameterType::kObject: value = ParseJson(text); break;
-    case ParameterType::kUnknown: value = Guess(text); break;
+    case ParameterType::kObject:
+      value = ParseJson(text);
+      break;
+    case ParameterType::kUnknown:
+      value = Guess(text);
+      break;
   }
   return value ? *std::move(value) : OrderedJson(std::string(text));
 }

