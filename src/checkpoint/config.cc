@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
+#include "checkpoint/config_blocks.h"
 #include "checkpoint/strict_json.h"
 
 namespace slotstream::checkpoint {
@@ -13,13 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Upper bounds. They leave room for models tens of times larger, and keep every product that later
-// code forms within its type: hc_width, conv_dim and query rows below 2^26 (uint32), one matrix
-// below 2^26 * 2^15 values, all routed experts below 2^10 * 2^16 * 2^31 bytes (uint64).
-constexpr uint32_t kMaxVocab = 1u << 24;
-constexpr uint32_t kMaxHidden = 1u << 15;
-constexpr uint32_t kMaxLayers = 1u << 10;
-constexpr uint32_t kMaxHeads = 1u << 10;
+// See config_blocks.h for what the bounds are for.
 constexpr uint32_t kMaxHeadDim = 1u << 12;
 constexpr uint32_t kMaxExperts = 1u << 16;
 constexpr uint32_t kMaxExpertSize = 1u << 15;
@@ -34,25 +28,18 @@ constexpr uint32_t kMaxSplitParts = 1u << 12;
 constexpr uint32_t kMaxConvKernel = 64;
 constexpr uint32_t kMaxDraftLayers = 16;
 
-void Unsupported(const JsonObject& object, std::string_view key, std::string_view what) {
-  object.Error(ErrorCode::kUnsupported, key, what);
-}
-void Corrupt(const JsonObject& object, std::string_view key, std::string_view what) {
-  object.Error(ErrorCode::kCorrupt, key, what);
-}
-
 // The in-memory class of the reference renames full attention; every name of it means the same.
 LayerKind ParseLayerKind(const JsonObject& text, const json& entry) {
   constexpr std::array<std::string_view, 4> kFull = {"full_attention", "deepseek_sparse_attention",
                                                      "hybrid_indexed", "sparse_attention"};
   if (!entry.is_string()) {
-    Corrupt(text, "layer_types", "entries must be strings");
+    text.Corrupt("layer_types", "entries must be strings");
     return LayerKind::kFullAttention;
   }
   const std::string& name = entry.get_ref<const std::string&>();
   if (name == "linear_attention") return LayerKind::kLinearAttention;
   if (std::ranges::find(kFull, name) == kFull.end()) {
-    Unsupported(text, "layer_types", fmt::format("unknown layer type \"{}\"", name.substr(0, 100)));
+    text.Unsupported("layer_types", fmt::format("unknown layer type \"{}\"", name.substr(0, 100)));
   }
   return LayerKind::kFullAttention;
 }
@@ -62,8 +49,7 @@ void ParseLayers(const JsonObject& text, ModelConfig& out) {
   if (text.Has("layer_types")) {
     const json& types = text.Array("layer_types");
     if (text.ok() && types.size() != count) {
-      Corrupt(text, "layer_types",
-              fmt::format("has {} entries for {} layers", types.size(), count));
+      text.Corrupt("layer_types", fmt::format("has {} entries for {} layers", types.size(), count));
       return;
     }
     for (const json& entry : types) out.layers.push_back(ParseLayerKind(text, entry));
@@ -80,10 +66,10 @@ void CheckRopeType(const JsonObject& rope) {
   for (const char* key : {"rope_type", "type"}) {
     std::string type = rope.StringOr(key, "default");
     if (type != "default") {
-      Unsupported(rope, key,
-                  fmt::format("\"{}\" is not supported; only \"default\" (no YaRN or other scaling "
-                              "of positions) is",
-                              type.substr(0, 100)));
+      rope.Unsupported(
+          key, fmt::format("\"{}\" is not supported; only \"default\" (no YaRN or other scaling "
+                           "of positions) is",
+                           type.substr(0, 100)));
     }
   }
 }
@@ -94,10 +80,10 @@ void ParseMropeSection(const JsonObject& rope, ModelConfig& out) {
     return;
   }
   const json& section = rope.Array("mrope_section");
-  if (section.size() != 3) return Corrupt(rope, "mrope_section", "must have three entries");
+  if (section.size() != 3) return rope.Corrupt("mrope_section", "must have three entries");
   for (const json& entry : section) {
     if (!entry.is_number_unsigned() || entry.get<uint64_t>() > kMaxHeadDim) {
-      return Corrupt(rope, "mrope_section", "entries must be small non-negative integers");
+      return rope.Corrupt("mrope_section", "entries must be small non-negative integers");
     }
     out.mrope_section.push_back(entry.get<uint32_t>());
   }
@@ -110,17 +96,18 @@ void ParseRope(const JsonObject& text, ModelConfig& out) {
   if (text.Has("rope_scaling")) CheckRopeType(text.Object("rope_scaling"));
   out.rope_theta = rope.Number("rope_theta", 1, 1e12);
   if (!rope.BoolOr("mrope_interleaved", true)) {
-    Unsupported(rope, "mrope_interleaved", "false is not supported");
+    rope.Unsupported("mrope_interleaved", "false is not supported");
   }
   const double outer = text.NumberOr("partial_rotary_factor", 1e-6, 1, 1);
   const double factor = rope.NumberOr("partial_rotary_factor", 1e-6, 1, outer);
   if (text.Has("partial_rotary_factor") && factor != outer) {
-    Corrupt(text, "partial_rotary_factor", "contradicts rope_parameters");
+    text.Corrupt("partial_rotary_factor", "contradicts rope_parameters");
   }
   out.rotary_dim = static_cast<uint32_t>(out.head_dim * factor);
   if (text.ok() && (out.rotary_dim == 0 || out.rotary_dim % 2 != 0)) {
-    Corrupt(rope, "partial_rotary_factor",
-            fmt::format("gives {} rotary dimensions; an even number is needed", out.rotary_dim));
+    rope.Corrupt(
+        "partial_rotary_factor",
+        fmt::format("gives {} rotary dimensions; an even number is needed", out.rotary_dim));
   }
   ParseMropeSection(rope, out);
 }
@@ -130,10 +117,10 @@ void ParseAttention(const JsonObject& text, ModelConfig& out) {
   out.num_key_value_heads = text.U32("num_key_value_heads", 1, kMaxHeads);
   out.head_dim = text.U32("head_dim", 1, kMaxHeadDim);
   if (out.num_attention_heads % out.num_key_value_heads != 0) {
-    Corrupt(text, "num_attention_heads", "must be a multiple of num_key_value_heads");
+    text.Corrupt("num_attention_heads", "must be a multiple of num_key_value_heads");
   }
   if (text.BoolOr("attention_bias", false)) {
-    Unsupported(text, "attention_bias", "true is not supported");
+    text.Unsupported("attention_bias", "true is not supported");
   }
   ParseRope(text, out);
   out.indexer_heads = text.U32("indexer_n_heads", 1, kMaxHeads);
@@ -141,14 +128,14 @@ void ParseAttention(const JsonObject& text, ModelConfig& out) {
   out.indexer_budget = text.U32("indexer_budget", 1, kMaxContext);
   out.indexer_compress_ratio = text.U32("indexer_compress_ratio", 1, 1u << 16);
   if (text.UintOr("indexer_kv_heads", 1, kMaxHeads, 1) != 1) {
-    Unsupported(text, "indexer_kv_heads", "must be 1");
+    text.Unsupported("indexer_kv_heads", "must be 1");
   }
   if (out.indexer_budget % out.indexer_compress_ratio != 0) {
-    Corrupt(text, "indexer_budget", "must be a multiple of indexer_compress_ratio");
+    text.Corrupt("indexer_budget", "must be a multiple of indexer_compress_ratio");
   }
   if (text.ok() && out.rotary_dim > out.indexer_head_dim) {
-    Corrupt(text, "indexer_head_dim",
-            fmt::format("is smaller than the {} rotary dimensions", out.rotary_dim));
+    text.Corrupt("indexer_head_dim",
+                 fmt::format("is smaller than the {} rotary dimensions", out.rotary_dim));
   }
 }
 
@@ -159,13 +146,13 @@ void ParseDeltaNet(const JsonObject& text, ModelConfig& out) {
   out.linear_value_dim = text.U32("linear_value_head_dim", 1, kMaxHeadDim);
   out.linear_conv_kernel = text.U32("linear_conv_kernel_dim", 1, kMaxConvKernel);
   if (out.linear_value_heads % out.linear_key_heads != 0) {
-    Corrupt(text, "linear_num_value_heads", "must be a multiple of linear_num_key_heads");
+    text.Corrupt("linear_num_value_heads", "must be a multiple of linear_num_key_heads");
   }
   const std::string act = text.StringOr("hidden_act", "silu");
-  if (act != "silu") Unsupported(text, "hidden_act", "only silu is supported");
+  if (act != "silu") text.Unsupported("hidden_act", "only silu is supported");
   const std::string gate = text.StringOr("output_gate_type", act);
   if (gate != "silu" && gate != "sigmoid") {
-    Unsupported(text, "output_gate_type", "only sigmoid and silu are supported");
+    text.Unsupported("output_gate_type", "only sigmoid and silu are supported");
   }
   out.output_gate_silu = gate == "silu";
 }
@@ -177,7 +164,7 @@ void ParseExperts(const JsonObject& text, ModelConfig& out) {
   out.shared_expert_size = text.U32("shared_expert_intermediate_size", 1, kMaxExpertSize);
   out.norm_topk_prob = text.BoolOr("norm_topk_prob", true);
   if (text.ok() && out.experts_per_token > out.num_experts) {
-    Corrupt(text, "num_experts_per_tok", "exceeds num_experts");
+    text.Corrupt("num_experts_per_tok", "exceeds num_experts");
   }
 }
 
@@ -186,17 +173,17 @@ void ParsePleLayers(const JsonObject& text, ModelConfig& out) {
   for (const json& entry : text.Array("ple_layer_ids")) {
     if (!entry.is_number_unsigned() || entry.get<uint64_t>() < 1 ||
         entry.get<uint64_t>() > out.layers.size()) {
-      return Corrupt(text, "ple_layer_ids",
-                     fmt::format("entries count layers from 1 to {}", out.layers.size()));
+      return text.Corrupt("ple_layer_ids",
+                          fmt::format("entries count layers from 1 to {}", out.layers.size()));
     }
     out.ple_layers.push_back(entry.get<uint32_t>() - 1);
   }
   if (out.ple_layers.size() > kMaxPleLayers) {
-    return Corrupt(text, "ple_layer_ids", fmt::format("has more than {} entries", kMaxPleLayers));
+    return text.Corrupt("ple_layer_ids", fmt::format("has more than {} entries", kMaxPleLayers));
   }
   std::ranges::sort(out.ple_layers);
   if (std::ranges::adjacent_find(out.ple_layers) != out.ple_layers.end()) {
-    Corrupt(text, "ple_layer_ids", "names a layer twice");
+    text.Corrupt("ple_layer_ids", "names a layer twice");
   }
 }
 
@@ -213,13 +200,13 @@ void ParseNgrams(const JsonObject& text, ModelConfig& out) {
   out.hash_seed = text.UintOr("seed", 0, UINT64_MAX, 1234);
   if (!text.ok()) return;
   if (out.ngram_heads() > kMaxNgramHeads) {
-    return Corrupt(text, "heads_per_ngram",
-                   fmt::format("gives {} heads, more than {}", out.ngram_heads(), kMaxNgramHeads));
+    return text.Corrupt("heads_per_ngram", fmt::format("gives {} heads, more than {}",
+                                                       out.ngram_heads(), kMaxNgramHeads));
   }
   if (out.ple_embed_dim % out.ngram_heads() != 0 || out.ngram_row_width() % 8 != 0) {
-    return Corrupt(text, "ple_embed_dim",
-                   fmt::format("{} does not divide into {} rows of a multiple of 8 values",
-                               out.ple_embed_dim, out.ngram_heads()));
+    return text.Corrupt("ple_embed_dim",
+                        fmt::format("{} does not divide into {} rows of a multiple of 8 values",
+                                    out.ple_embed_dim, out.ngram_heads()));
   }
 }
 
@@ -234,7 +221,7 @@ void ParseDraft(const JsonObject& text, ModelConfig& out) {
   }
   out.mtp_layers = text.U32Or("mtp_num_hidden_layers", 0, kMaxDraftLayers, layers);
   if (text.BoolOr("mtp_use_dedicated_embeddings", false)) {
-    Unsupported(text, "mtp_use_dedicated_embeddings", "true is not supported");
+    text.Unsupported("mtp_use_dedicated_embeddings", "true is not supported");
   }
 }
 
@@ -243,7 +230,7 @@ std::optional<uint32_t> ParseTokenId(const JsonObject& object, const char* key, 
   const json& value = object.value().at(key);
   if (!value.is_array()) return object.U32(key, 0, vocab - 1);
   if (value.empty() || !value[0].is_number_unsigned() || value[0].get<uint64_t>() >= vocab) {
-    Corrupt(object, key, fmt::format("must be an id below {} or a list of such", vocab));
+    object.Corrupt(key, fmt::format("must be an id below {} or a list of such", vocab));
     return std::nullopt;
   }
   return value[0].get<uint32_t>();
@@ -258,7 +245,7 @@ void ParseTokenIds(const JsonObject& root, const JsonObject& text, ModelConfig& 
   };
   std::optional<uint32_t> eos = id("eos_token_id");
   if (!eos && !out.ple_layers.empty()) {
-    Corrupt(text, "eos_token_id", "missing; the n-gram memory needs it");
+    text.Corrupt("eos_token_id", "missing; the n-gram memory needs it");
   }
   out.eos_token_id = eos.value_or(0);
   out.bos_token_id = id("bos_token_id");
@@ -268,67 +255,12 @@ void ParseTokenIds(const JsonObject& root, const JsonObject& text, ModelConfig& 
   out.vision_end_token_id = id("vision_end_token_id");
 }
 
-void ParseVision(const JsonObject& root, ModelConfig& out) {
-  if (root.BoolOr("language_model_only", false) || !root.Has("vision_config")) return;
-  const JsonObject object = root.Object("vision_config");
-  VisionConfig vision;
-  vision.depth = object.U32("depth", 1, kMaxLayers);
-  vision.hidden_size = object.U32("hidden_size", 1, kMaxHidden);
-  vision.intermediate_size = object.U32("intermediate_size", 1, 1u << 17);
-  vision.num_heads = object.U32("num_heads", 1, kMaxHeads);
-  vision.in_channels = object.U32Or("in_channels", 1, 16, 3);
-  vision.patch_size = object.U32("patch_size", 1, 256);
-  vision.temporal_patch_size = object.U32("temporal_patch_size", 1, 16);
-  vision.spatial_merge_size = object.U32("spatial_merge_size", 1, 16);
-  vision.num_position_embeddings = object.U32("num_position_embeddings", 1, 1u << 20);
-  vision.out_hidden_size = object.U32("out_hidden_size", 1, kMaxHidden);
-  if (!object.ok()) return;
-  const auto side = static_cast<uint32_t>(std::lround(std::sqrt(vision.num_position_embeddings)));
-  if (side * side != vision.num_position_embeddings) {
-    Corrupt(object, "num_position_embeddings", "must be a square");
-  }
-  // Rotary angles cover half of a head, split between rows and columns.
-  if (vision.hidden_size % vision.num_heads != 0 ||
-      vision.hidden_size / vision.num_heads % 4 != 0) {
-    Corrupt(object, "hidden_size", "must be num_heads times a multiple of 4");
-  }
-  if (vision.out_hidden_size != out.hidden_size) {
-    Corrupt(object, "out_hidden_size", "differs from the text model's hidden_size");
-  }
-  if (object.StringOr("hidden_act", "gelu_pytorch_tanh") != "gelu_pytorch_tanh") {
-    Unsupported(object, "hidden_act", "only gelu_pytorch_tanh is supported");
-  }
-  if (object.Has("deepstack_visual_indexes") && !object.Array("deepstack_visual_indexes").empty()) {
-    Unsupported(object, "deepstack_visual_indexes", "deepstack is not supported");
-  }
-  out.vision = vision;
-}
-
-uint32_t ParseGroup(const JsonObject& object) {
-  if (object.UintOr("bits", 1, 64, 4) != 4) Unsupported(object, "bits", "only 4 is supported");
-  if (object.StringOr("mode", "affine") != "affine") {
-    Unsupported(object, "mode", "only affine quantization is supported");
-  }
-  return object.U32("group_size", 8, kMaxHidden);
-}
-
-void ParseQuantization(const JsonObject& root, ModelConfig& out) {
-  if (!root.Has("quantization")) return;
-  const JsonObject object = root.Object("quantization");
-  if (!object.ok()) return;
-  out.quantization_group = ParseGroup(object);
-  for (const auto& [name, value] : object.value().items()) {
-    if (!value.is_object()) continue;  // group_size, bits, mode; true and false mean the default
-    out.quantization_overrides[name] = ParseGroup(object.Object(name.c_str()));
-  }
-}
-
 void ParseText(const JsonObject& root, const JsonObject& text, ModelConfig& out) {
   for (const JsonObject* object : {&root, &text}) {
     if (object->BoolOr("tie_word_embeddings", false)) {
-      Unsupported(*object, "tie_word_embeddings",
-                  "true is not supported: a model of this "
-                  "architecture has a head of its own");
+      object->Unsupported("tie_word_embeddings",
+                          "true is not supported: a model of this "
+                          "architecture has a head of its own");
     }
   }
   out.vocab_size = text.U32("vocab_size", 1, kMaxVocab);
@@ -356,10 +288,9 @@ Result<ModelConfig> ParseConfig(std::string_view text, std::string_view name) {
   SS_RETURN_IF_ERROR(std::move(status));
   const std::string type = root.String("model_type");
   if (root.ok() && type != "qwen4_exp" && type != "qwen4_exp_text") {
-    Unsupported(root, "model_type",
-                fmt::format("\"{}\" is not supported; this program runs "
-                            "qwen4_exp (Qwen3.8-Flash-Next) models",
-                            type.substr(0, 100)));
+    root.Unsupported("model_type", fmt::format("\"{}\" is not supported; this program runs "
+                                               "qwen4_exp (Qwen3.8-Flash-Next) models",
+                                               type.substr(0, 100)));
   }
   ModelConfig out;
   if (root.ok()) {
@@ -368,31 +299,6 @@ Result<ModelConfig> ParseConfig(std::string_view text, std::string_view name) {
   }
   if (root.ok()) ParseVision(root, out);
   if (root.ok()) ParseQuantization(root, out);
-  SS_RETURN_IF_ERROR(std::move(status));
-  return out;
-}
-
-Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::string_view name) {
-  SS_ASSIGN_OR_RETURN(const json document, ParseStrictJson(text, name));
-  Status status;
-  const JsonObject root(document, std::string(name), &status);
-  GenerationConfig out;
-  if (root.Has("eos_token_id")) {
-    const json& eos = root.value().at("eos_token_id");
-    for (const json& entry : eos.is_array() ? eos : json::array({eos})) {
-      if (!entry.is_number_unsigned() || entry.get<uint64_t>() >= kMaxVocab) {
-        Corrupt(root, "eos_token_id", "must be an id or a list of ids");
-        break;
-      }
-      out.eos_token_ids.push_back(entry.get<uint32_t>());
-    }
-  }
-  if (root.Has("temperature")) {
-    out.temperature = static_cast<float>(root.Number("temperature", 0, 1000));
-  }
-  if (root.Has("top_p")) out.top_p = static_cast<float>(root.Number("top_p", 0, 1));
-  if (root.Has("top_k")) out.top_k = root.U32("top_k", 0, kMaxVocab);
-  if (!root.BoolOr("do_sample", true)) out.temperature = 0.0f;
   SS_RETURN_IF_ERROR(std::move(status));
   return out;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/sha256.h"
@@ -28,6 +29,28 @@ bool IsSideFileName(const std::string& name) {
 }
 
 }  // namespace
+
+Result<PackedLayout> PackedLayoutOf(const OriginalCheckpoint& source) {
+  const Inventory& inventory = source.inventory();
+  PackedLayout out{.trunk = inventory.trunk.layout,
+                   .draft = std::nullopt,
+                   .vision = std::nullopt,
+                   .expert = inventory.expert,
+                   .expert_layers = static_cast<uint32_t>(inventory.experts.size()),
+                   .experts = source.config().num_experts,
+                   .ngrams = {}};
+  if (inventory.draft) out.draft = inventory.draft->layout;
+  if (inventory.vision) out.vision = inventory.vision->layout;
+  for (size_t i = 0; i < inventory.ngrams.size(); ++i) {
+    const NgramTableSource& table = inventory.ngrams[i];
+    out.ngrams.push_back({.layer = source.config().ple_layers[i],
+                          .rows = table.rows,
+                          .width = table.width,
+                          .group = table.group});
+  }
+  SS_RETURN_IF_ERROR(PlaceNgramTables(out.ngrams));
+  return out;
+}
 
 Result<std::vector<std::string>> ListSideFiles(const std::string& directory) {
   std::vector<std::string> out;

@@ -9,12 +9,16 @@
 #include "checkpoint/pack_journal.h"
 #include "checkpoint/pack_workspace.h"
 #include "checkpoint/pack_writer.h"
+#include "checkpoint/packed_layout.h"
 #include "io/read_queue.h"
 
 namespace slotstream::checkpoint {
 
 // Larger files beside the weights are no tokenizer or configuration; they are left out.
 inline constexpr uint64_t kMaxSideFile = uint64_t{64} << 20;
+
+// How the checkpoint lies once packed. kUnsupported: see PlaceNgramTables.
+Result<PackedLayout> PackedLayoutOf(const OriginalCheckpoint& source);
 
 // Names of the small files to copy as they are: everything in the directory but weights, their
 // index, hidden files and files over kMaxSideFile; sorted.

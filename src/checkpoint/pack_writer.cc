@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <optional>
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/ngram_reader.h"
@@ -29,28 +28,6 @@ namespace fs = std::filesystem;
 constexpr uint64_t kSpaceMargin = uint64_t{32} << 20;
 // Reads in flight; a job of RunStaged has at most a dozen, and kStagedJobs run at a time.
 constexpr size_t kQueueDepth = 64;
-
-Result<PackedLayout> LayoutOf(const OriginalCheckpoint& source) {
-  const Inventory& inventory = source.inventory();
-  PackedLayout out{.trunk = inventory.trunk.layout,
-                   .draft = std::nullopt,
-                   .vision = std::nullopt,
-                   .expert = inventory.expert,
-                   .expert_layers = static_cast<uint32_t>(inventory.experts.size()),
-                   .experts = source.config().num_experts,
-                   .ngrams = {}};
-  if (inventory.draft) out.draft = inventory.draft->layout;
-  if (inventory.vision) out.vision = inventory.vision->layout;
-  for (size_t i = 0; i < inventory.ngrams.size(); ++i) {
-    const NgramTableSource& table = inventory.ngrams[i];
-    out.ngrams.push_back({.layer = source.config().ple_layers[i],
-                          .rows = table.rows,
-                          .width = table.width,
-                          .group = table.group});
-  }
-  SS_RETURN_IF_ERROR(PlaceNgramTables(out.ngrams));
-  return out;
-}
 
 class Packer {
  public:
@@ -266,7 +243,7 @@ Result<PackSummary> PackLocked(const std::string& source_directory, const std::s
   SS_RETURN_IF_ERROR(CheckDestination(destination));
   SS_ASSIGN_OR_RETURN(const auto source,
                       OriginalCheckpoint::Open(source_directory, {.direct = options.direct}));
-  SS_ASSIGN_OR_RETURN(PackedLayout layout, LayoutOf(*source));
+  SS_ASSIGN_OR_RETURN(PackedLayout layout, PackedLayoutOf(*source));
   PackSummary summary;
   SS_ASSIGN_OR_RETURN(auto backend, io::MakeBackend(options.backend, kQueueDepth, nullptr));
   io::ReadQueue queue(std::move(backend), Clock::Steady());

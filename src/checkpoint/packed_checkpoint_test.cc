@@ -99,6 +99,56 @@ TEST(PackedCheckpoint, HoldsAnOddGeometry) {
   PackAndCompare(source.path());
 }
 
+void FlipByte(const std::string& path, uint64_t offset) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(offset));
+  const auto byte = static_cast<char>(file.get() ^ 0x10);
+  file.seekp(static_cast<std::streamoff>(offset));
+  file.put(byte);
+}
+
+// Records longer than a chunk: several pieces, each checked, the last one shorter.
+TEST(PackedCheckpoint, RecordsOfSeveralChunks) {
+  nlohmann::json config = OddConfig();
+  nlohmann::json& text = config["text_config"];
+  text["hidden_size"] = 512;
+  text["moe_intermediate_size"] = 512;
+  text["num_hidden_layers"] = 2;
+  text["num_experts"] = 3;
+  text["num_experts_per_tok"] = 2;
+  text["mtp_num_hidden_layers"] = 1;
+  text["ple_layer_ids"] = {2};
+  io::TestDirectory directory;
+  fs::create_directory(directory / "source");
+  SyntheticCheckpoint(config).Write(directory / "source");
+  ASSERT_TRUE(Pack(directory / "source", directory / "packed", {}));
+  auto original = Checkpoint::Open(directory / "source");
+  auto packed = Checkpoint::Open(directory / "packed");
+  ASSERT_TRUE(original && packed);
+  ExpectSame(**original, **packed);
+
+  const ExpertFormat& format = (*packed)->experts();
+  const uint64_t record = format.shape().record_bytes();
+  ASSERT_EQ(Chunks(record), 2u);
+  auto queue = TestQueue();
+  const std::string path = directory / "packed/experts.bin";
+  for (uint64_t within : {uint64_t{0}, kChunkBytes - 1, kChunkBytes, record - 1}) {
+    const uint64_t at = format.FileOrder(1, 2) + within;
+    FlipByte(path, at);
+    auto bad = ReadExpert(format, 1, 2, *queue);
+    ASSERT_FALSE(bad);
+    const uint64_t chunk = at - within + within / kChunkBytes * kChunkBytes;
+    EXPECT_THAT(bad.error().message,
+                HasSubstr("layer 1, expert 2: bytes " + std::to_string(chunk)));
+    EXPECT_TRUE(ReadExpert(format, 1, 1, *queue));
+    auto verified = VerifyPacked(directory / "packed", *queue, {});
+    ASSERT_TRUE(verified && verified->bad.size() == 1);
+    EXPECT_EQ(verified->bad[0].offset, chunk);
+    FlipByte(path, at);
+  }
+  EXPECT_TRUE(ReadExpert(format, 1, 2, *queue));
+}
+
 // Records that begin at a page, cut at checksum chunks, each piece in its place.
 TEST(PackedLayout, RecordsOfThePublishedModel) {
   PackedLayout layout;
@@ -130,14 +180,6 @@ class DamageTest : public ::testing::Test {
 
   static std::string Packed() { return *directory_ / "packed"; }
   static std::string File(std::string_view name) { return Packed() + "/" + std::string(name); }
-
-  static void Flip(const std::string& path, uint64_t offset) {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(offset));
-    const auto byte = static_cast<char>(file.get() ^ 0x10);
-    file.seekp(static_cast<std::streamoff>(offset));
-    file.put(byte);
-  }
 
   // Opens and reads everything; the first error, or none.
   static Status ReadAll() {
@@ -180,7 +222,7 @@ TEST_F(DamageTest, AnyFlippedBitIsNoticedAndPlaced) {
     for (int i = 0; i < 6; ++i) {
       const uint64_t at = i == 0 ? 0 : i == 1 ? size - 1 : rng() % size;
       SCOPED_TRACE(name + std::string(" byte ") + std::to_string(at));
-      Flip(File(name), at);
+      FlipByte(File(name), at);
       Status status = ReadAll();
       ASSERT_FALSE(status);
       EXPECT_EQ(status.error().code, ErrorCode::kCorrupt);
@@ -191,7 +233,7 @@ TEST_F(DamageTest, AnyFlippedBitIsNoticedAndPlaced) {
       EXPECT_LE(bad[0].offset, at);
       EXPECT_GT(bad[0].offset + bad[0].bytes, at);
       EXPECT_LE(bad[0].bytes, kChunkBytes);
-      Flip(File(name), at);
+      FlipByte(File(name), at);
     }
   }
   ASSERT_TRUE(ReadAll());
@@ -204,7 +246,7 @@ TEST_F(DamageTest, SmallFilesAreCheckedWhenOpened) {
     for (int i = 0; i < 40; ++i) {
       const uint64_t at = rng() % size;
       SCOPED_TRACE(name + std::string(" byte ") + std::to_string(at));
-      Flip(File(name), at);
+      FlipByte(File(name), at);
       auto opened = Checkpoint::Open(Packed());
       // Between two values white space and its absence mean the same, so a flip of it may pass.
       if (opened) {
@@ -212,7 +254,7 @@ TEST_F(DamageTest, SmallFilesAreCheckedWhenOpened) {
       } else {
         EXPECT_THAT(opened.error().message, HasSubstr(File(name)));
       }
-      Flip(File(name), at);
+      FlipByte(File(name), at);
     }
   }
   ASSERT_TRUE(ReadAll());
@@ -223,9 +265,9 @@ TEST_F(DamageTest, VerifyTellsAllPlaces) {
   ASSERT_TRUE(opened);
   const uint64_t record = (*opened)->experts().shape().record_bytes();
   const std::vector<uint64_t> places = {0, record * 17 + 5, record * 40};
-  for (uint64_t at : places) Flip(File("experts.bin"), at);
-  Flip(File("ngram.bin"), 3 * kPageSize);
-  Flip(File("ngram.bin"), 4 * kPageSize);
+  for (uint64_t at : places) FlipByte(File("experts.bin"), at);
+  FlipByte(File("ngram.bin"), 3 * kPageSize);
+  FlipByte(File("ngram.bin"), 4 * kPageSize);
   std::vector<std::string> lines;
   for (const BadPlace& place : Verify()) lines.push_back(FormatBadPlace(place));
   ASSERT_EQ(lines.size(), 5u);
@@ -234,9 +276,9 @@ TEST_F(DamageTest, VerifyTellsAllPlaces) {
   EXPECT_THAT(lines[2], HasSubstr("layer 2, expert 8"));
   EXPECT_THAT(lines[3], HasSubstr("bytes 12288 to 16384"));
   EXPECT_THAT(lines[3], HasSubstr("n-gram rows"));
-  for (uint64_t at : places) Flip(File("experts.bin"), at);
-  Flip(File("ngram.bin"), 3 * kPageSize);
-  Flip(File("ngram.bin"), 4 * kPageSize);
+  for (uint64_t at : places) FlipByte(File("experts.bin"), at);
+  FlipByte(File("ngram.bin"), 3 * kPageSize);
+  FlipByte(File("ngram.bin"), 4 * kPageSize);
   EXPECT_TRUE(Verify().empty());
 }
 

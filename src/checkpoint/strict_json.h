@@ -46,8 +46,14 @@ class JsonObject {
   const nlohmann::json& value() const { return *object_; }
   const std::string& path() const { return path_; }
   bool ok() const { return status_->has_value(); }
-  // Records an error about a member; only the first one is kept.
+  // Record an error about a member; only the first one is kept.
   void Error(ErrorCode code, std::string_view key, std::string_view what) const;
+  void Corrupt(std::string_view key, std::string_view what) const {
+    Error(ErrorCode::kCorrupt, key, what);
+  }
+  void Unsupported(std::string_view key, std::string_view what) const {
+    Error(ErrorCode::kUnsupported, key, what);
+  }
 
  private:
   const nlohmann::json* Find(const char* key) const;

@@ -36,8 +36,11 @@ TEST(Greedy, EqualsTheGoldens) {
   const OrderedJson goldens = OrderedJson::parse(file);
   LoadOptions options;
   options.directory = MiniatureDirectory();
-  options.wishes = {.slots = {}, .pass_rows = 128, .memory_bytes = 1'000'000'000,
-                    .max_context = 4096, .threads = 2};
+  options.wishes = {.slots = {},
+                    .pass_rows = 128,
+                    .memory_bytes = 1'000'000'000,
+                    .max_context = 4096,
+                    .threads = 2};
   auto loaded = LoadForTest(options);
   ASSERT_TRUE(loaded) << loaded.error().message;
   Engine engine(std::move(*loaded));

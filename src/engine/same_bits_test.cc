@@ -38,8 +38,11 @@ class SameBits : public ::testing::Test {
   static LoadOptions Options() {
     LoadOptions options;
     options.directory = MiniatureDirectory();
-    options.wishes = {.slots = UINT32_MAX, .pass_rows = kTokens, .memory_bytes = 2'000'000'000,
-                      .max_context = 1024, .threads = 2};
+    options.wishes = {.slots = UINT32_MAX,
+                      .pass_rows = kTokens,
+                      .memory_bytes = 2'000'000'000,
+                      .max_context = 1024,
+                      .threads = 2};
     return options;
   }
 

@@ -40,6 +40,9 @@ ExpertStore::ExpertStore(const checkpoint::ExpertFormat& format,
   std::iota(ring_free_.begin(), ring_free_.end(), 0u);
 }
 
+// No read in flight outlives the memory it writes.
+ExpertStore::~ExpertStore() { queue_->Drain(); }
+
 Status ExpertStore::Begin(uint32_t layer, std::span<const ExpertNeed> needs, uint32_t rows,
                           bool admit) {
   End();
@@ -92,11 +95,12 @@ void ExpertStore::ChooseAdmissions() {
   for (uint32_t need : hottest) visit_.admit[need] = true;
 }
 
-// Starts as many reads as the pool has slots to put them in; the rest follow when these are done.
+// Starts as many reads as the pool has slots to put them in, none while hits hold them all; the
+// rest follow when these are done.
 Status ExpertStore::StartPoolReads() {
   const size_t room = pool_.slots() - visit_.pinned.size();
   const size_t left = visit_.missing.size() - visit_.next_missing;
-  const auto count = static_cast<uint32_t>(std::min(std::max<size_t>(room, 1), left));
+  const auto count = static_cast<uint32_t>(std::min(room, left));
   SS_ASSIGN_OR_RETURN(std::vector<uint32_t> claimed, pool_.Claim(count));
   for (uint32_t slot : claimed) {
     const uint32_t need = visit_.missing[visit_.next_missing++];

@@ -61,6 +61,7 @@ class ExpertStore {
   static Result<std::unique_ptr<ExpertStore>> Create(const checkpoint::ExpertFormat& format,
                                                      std::unique_ptr<io::ReadQueue> queue,
                                                      const StoreOptions& options);
+  ~ExpertStore();
 
   // Opens a visit of one layer. `needs` are distinct and stay valid until End; `rows` is the size
   // of the pass. With `admit`, the most wanted experts that a sweep reads stay in the pool, up to

@@ -44,6 +44,9 @@ NgramStore::NgramStore(const checkpoint::NgramFormat& format, std::unique_ptr<io
   for (uint32_t i = areas; i > 0; --i) idle_.push_back(i - 1);
 }
 
+// No read in flight outlives the memory it writes.
+NgramStore::~NgramStore() { queue_->Drain(); }
+
 void NgramStore::Begin(std::span<const uint64_t> rows) {
   Drop();
   for (uint64_t row : rows) {

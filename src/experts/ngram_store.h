@@ -31,6 +31,7 @@ class NgramStore {
   static Result<std::unique_ptr<NgramStore>> Create(const checkpoint::NgramFormat& format,
                                                     std::unique_ptr<io::ReadQueue> queue,
                                                     uint64_t cache_rows, uint32_t areas);
+  ~NgramStore();
 
   // Asks for the rows of a pass, repetitions allowed; reads start at once. A batch asked for before
   // and not fetched is dropped.

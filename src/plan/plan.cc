@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "experts/ngram_store.h"
 #include "model/model.h"
@@ -27,6 +28,7 @@ uint64_t DefaultBudget(uint64_t available) {
 }
 
 constexpr uint32_t kDefaultContext = 32'768;
+constexpr uint32_t kMinContext = 2048;
 constexpr uint32_t kDefaultPassRows = 512;
 constexpr uint32_t kMinPassRows = 16;
 constexpr uint32_t kMaxPassRows = 16'384;
@@ -152,32 +154,59 @@ Result<Plan> MakePlan(const Checkpoint& checkpoint, const MachineFacts& machine,
   }
   Price(checkpoint, plan);
 
-  // What is not asked for gives way, cheapest to lose first.
-  const auto shrink = [&](auto& value, auto least, bool fixed) {
-    while (!fixed && plan.total > plan.budget && value > least) {
-      value = std::max(static_cast<decltype(least)>(value / 2), least);
-      Price(checkpoint, plan);
-    }
-  };
-  shrink(plan.pass_rows, std::min(kMinPassRows, plan.max_context), wishes.pass_rows.has_value());
-  shrink(plan.sweep_records, kMinSweepRecords, false);
-  shrink(plan.max_context, std::min(2048u, plan.max_context), wishes.max_context.has_value());
-  shrink(plan.ngram_cache_rows, uint64_t{0}, false);
-  if (plan.total > plan.budget) {
+  // What is not asked for can be had for less.
+  Plan least = plan;
+  if (!wishes.pass_rows) least.pass_rows = std::min(kMinPassRows, plan.pass_rows);
+  if (!wishes.max_context) least.max_context = std::min(kMinContext, plan.max_context);
+  least.sweep_records = kMinSweepRecords;
+  least.ngram_cache_rows = 0;
+  Price(checkpoint, least);
+  if (least.total > plan.budget) {
     std::string parts;
-    for (const LedgerLine& line : plan.ledger) {
+    for (const LedgerLine& line : least.ledger) {
       parts +=
           fmt::format("{}{} {}", parts.empty() ? "" : ", ", line.name, FormatBytes(line.bytes));
     }
     return Fail(ErrorCode::kResourceLimit,
                 fmt::format("{} of memory are too little: with {} slots, passes of {} tokens and a "
                             "context of {} at least {} are needed ({})",
-                            FormatBytes(plan.budget), plan.slots, plan.pass_rows, plan.max_context,
-                            FormatBytes(plan.total), parts));
+                            FormatBytes(plan.budget), least.slots, least.pass_rows,
+                            least.max_context, FormatBytes(least.total), parts));
   }
+
+  // Half of what is left goes to slots before anything else may have its full size, and the other
+  // half goes to nothing but the rest while that is cut short: so more memory never gives fewer
+  // slots.
+  uint64_t more_slots = 0;
   if (!wishes.slots) {
-    const uint64_t room = (plan.budget - plan.total) / record;
-    plan.slots = static_cast<uint32_t>(std::min<uint64_t>(plan.slots + room, plan.all_slots));
+    more_slots = std::min<uint64_t>((plan.budget - least.total) / 2 / record,
+                                    plan.all_slots - plan.slots);
+  }
+  const uint64_t limit = plan.budget - more_slots * record;
+  const bool all_fits = plan.total <= limit;
+  // The most of `value` that fits, down to `smallest`.
+  const auto shrink = [&](auto& value, uint64_t smallest) {
+    if (plan.total <= limit || value <= smallest) return;
+    uint64_t fits = smallest, fails = value;
+    const auto set = [&](uint64_t size) {
+      value = static_cast<std::remove_reference_t<decltype(value)>>(size);
+      Price(checkpoint, plan);
+    };
+    while (fails - fits > 1) {
+      const uint64_t middle = fits + (fails - fits) / 2;
+      set(middle);
+      (plan.total <= limit ? fits : fails) = middle;
+    }
+    set(fits);
+  };
+  // Cheapest to lose first.
+  shrink(plan.pass_rows, least.pass_rows);
+  shrink(plan.sweep_records, least.sweep_records);
+  shrink(plan.max_context, least.max_context);
+  shrink(plan.ngram_cache_rows, least.ngram_cache_rows);
+  if (!wishes.slots) {
+    if (all_fits) more_slots = (plan.budget - plan.total) / record;
+    plan.slots = static_cast<uint32_t>(std::min<uint64_t>(plan.slots + more_slots, plan.all_slots));
     Price(checkpoint, plan);
   }
   return plan;

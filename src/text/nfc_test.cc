@@ -20,6 +20,7 @@ TEST(Nfc, ComposesOrdersAndReplaces) {
   EXPECT_EQ(Nfc("\u0958"), "\u0915\u093C");
   EXPECT_EQ(Nfc("\uFB01"), "\uFB01");  // compatibility only
   EXPECT_EQ(Nfc("\u0301a"), "\u0301a");
+  EXPECT_EQ(Nfc("x\u0315\u0316y"), "x\u0316\u0315y");  // neither ever composes
 }
 
 TEST(Nfc, Hangul) {
@@ -31,6 +32,7 @@ TEST(Nfc, Hangul) {
 TEST(Nfc, IsThatOfUnicode9) {
   // U+07FD (Unicode 11) has class 220 today; U+11938 (Unicode 13) decomposes today.
   EXPECT_EQ(Nfc("a\u0301\u07FD"), "á\u07FD");
+  EXPECT_EQ(Nfc("x\u0315\u07FD"), "x\u0315\u07FD");
   EXPECT_EQ(Nfc("a\u07FD\u0323"), "a\u07FD\u0323");
   EXPECT_EQ(Nfc("\U00011935\U00011930"), "\U00011935\U00011930");
 }

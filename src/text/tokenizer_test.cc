@@ -56,6 +56,8 @@ TEST(Tokenizer, LiteralRanges) {
   const auto ids = t.Encode(text, ranges);
   ASSERT_TRUE(ids);
   EXPECT_THAT(*ids, ElementsAre(260, '<', 't', '>', '>', 260));
+  const std::vector<TextRange> neighbours = {{0, 3}, {6, 7}};
+  EXPECT_THAT(*t.Encode("<t><t>x", neighbours), ElementsAre('<', 't', '>', 260, 'x'));
   // A range that covers part of the longest literal leaves a shorter one.
   const std::vector<TextRange> tail = {{6, 7}};
   EXPECT_THAT(*t.Encode("<t><t>>", tail), ElementsAre(260, 260, '>'));
@@ -144,7 +146,8 @@ TEST(Tokenizer, MiniatureGoldens) {
   const Json cases = Json::parse(file);
   ASSERT_FALSE(cases.empty());
   for (const Json& c : cases) {
-    EXPECT_EQ(Encode(*t, c["prompt"].get<std::string>()), c["prompt_ids"]);
+    EXPECT_EQ(Encode(*t, c["prompt"].get<std::string>()),
+              c["prompt_ids"].get<std::vector<TokenId>>());
     const auto output = c["output_ids"].get<std::vector<TokenId>>();
     EXPECT_EQ(*t->Decode(output), c["output_text"].get<std::string>());
   }
