@@ -183,7 +183,9 @@ TEST(Sampler, GreedyTakesTheLowestOfEquals) {
 TEST(Sampler, BadLogitsFallBackToTheHighest) {
   for (float temperature : {1.0f, 1e-38f}) {
     Sampler sampler(Params(temperature, 0.9f, 3, 0.1f, 0, 1), 4);
-    EXPECT_EQ(sampler.Sample(std::vector<float>{1, kNan, 7, 2}), 2u);
+    for (int draw = 0; draw < 20; ++draw) {
+      EXPECT_EQ(sampler.Sample(std::vector<float>{7, kNan, 7.01f, 7}), 2u);
+    }
     EXPECT_EQ(sampler.Sample(std::vector<float>{1, kInf, 7, 2}), 1u);
     EXPECT_EQ(sampler.Sample(std::vector<float>{-kInf, -kInf, -kInf, -kInf}), 0u);
     EXPECT_EQ(sampler.Sample(std::vector<float>{-kInf, 5, 50, -kInf}), 2u);

@@ -1,0 +1,254 @@
+// Requests: what ends them, what refuses them, and that the next one is not affected.
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/test_support.h"
+
+namespace slotstream::engine {
+namespace {
+
+using generate::FinishReason;
+using generate::ReplyEvent;
+
+constexpr uint32_t kContext = 96;
+
+class EngineTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    LoadOptions options;
+    options.directory = MiniatureDirectory();
+    options.wishes = {.slots = {}, .pass_rows = 16, .memory_bytes = 1'000'000'000,
+                      .max_context = kContext, .threads = 2};
+    auto loaded = LoadForTest(options);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    engine_ = new Engine(std::move(*loaded));
+  }
+  static void TearDownTestSuite() { delete engine_; }
+
+  static Request Greedy(std::vector<uint32_t> ids, int64_t max_tokens) {
+    Request request;
+    request.ids = std::move(ids);
+    request.sampling = generate::SamplingParams::Greedy();
+    request.sampling.max_tokens = max_tokens;
+    return request;
+  }
+  static std::vector<uint32_t> Encode(const std::string& text) {
+    auto ids = engine_->loaded().tokenizer().value()->Encode(text);
+    EXPECT_TRUE(ids);
+    return *ids;
+  }
+  // A prompt that the miniature answers at length.
+  static std::vector<uint32_t> Prompt() { return Encode("The old harbour at dawn was"); }
+
+  struct Outcome {
+    Result<generate::GenerationResult> result;
+    std::string text;
+  };
+  static Outcome Run(Request request) {
+    std::string text;
+    RequestObserver observer;
+    observer.generation.on_event = [&](const ReplyEvent& event) { text += event.text; };
+    auto result = engine_->Submit(std::move(request), std::move(observer))->Wait();
+    return {std::move(result), std::move(text)};
+  }
+  static void ExpectRefused(const Request& request, ErrorCode code) {
+    const Outcome outcome = Run(request);
+    ASSERT_FALSE(outcome.result);
+    EXPECT_EQ(outcome.result.error().code, code) << outcome.result.error().message;
+    EXPECT_FALSE(outcome.result.error().message.empty());
+    EXPECT_EQ(outcome.text, "");
+  }
+
+  static inline Engine* engine_ = nullptr;
+};
+
+TEST_F(EngineTest, PromptsThatCannotBe) {
+  ExpectRefused(Greedy({}, 5), ErrorCode::kInvalidArgument);
+  ExpectRefused(Greedy(std::vector<uint32_t>(kContext, 1), 5), ErrorCode::kInvalidArgument);
+  ExpectRefused(Greedy(std::vector<uint32_t>(kContext + 1, 1), 5), ErrorCode::kInvalidArgument);
+  ExpectRefused(Greedy({engine_->loaded().config().vocab_size}, 5), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(Run(Greedy(Prompt(), 1)).result);
+}
+
+TEST_F(EngineTest, TheLongestPromptHasRoomForOneToken) {
+  const Outcome outcome = Run(Greedy(std::vector<uint32_t>(kContext - 1, Prompt()[0]), 50));
+  ASSERT_TRUE(outcome.result) << outcome.result.error().message;
+  EXPECT_EQ(outcome.result->output.size(), 1u);
+  EXPECT_EQ(outcome.result->prompt_tokens, kContext - 1);
+}
+
+TEST_F(EngineTest, MaxTokensEndsAReply) {
+  const Outcome longer = Run(Greedy(Prompt(), 9));
+  ASSERT_TRUE(longer.result) << longer.result.error().message;
+  ASSERT_EQ(longer.result->output.size(), 9u) << "the prompt should be answered at length";
+  EXPECT_EQ(longer.result->reason, FinishReason::kLength);
+  for (const int64_t max_tokens : {1, 2, 8}) {
+    const Outcome outcome = Run(Greedy(Prompt(), max_tokens));
+    ASSERT_TRUE(outcome.result);
+    EXPECT_EQ(outcome.result->reason, FinishReason::kLength);
+    EXPECT_EQ(outcome.result->output,
+              std::vector<uint32_t>(longer.result->output.begin(),
+                                    longer.result->output.begin() + max_tokens));
+    const auto text = engine_->loaded().tokenizer().value()->Decode(outcome.result->output, true);
+    EXPECT_EQ(outcome.text, *text);
+  }
+}
+
+TEST_F(EngineTest, AFullContextEndsAReply) {
+  const std::vector<uint32_t> prompt(kContext - 4, Prompt()[0]);
+  const Outcome outcome = Run(Greedy(prompt, 50));
+  ASSERT_TRUE(outcome.result) << outcome.result.error().message;
+  if (outcome.result->reason == FinishReason::kStopToken) GTEST_SKIP() << "it ended by itself";
+  EXPECT_EQ(outcome.result->reason, FinishReason::kContext);
+  EXPECT_EQ(outcome.result->output.size(), 4u);
+}
+
+// A chat reply ends with a stop token, which is among the output but not among the text.
+TEST_F(EngineTest, AStopTokenIsNotDelivered) {
+  const auto& stop_ids = engine_->loaded().generation_config().eos_token_ids;
+  const text::Tokenizer& tokenizer = *engine_->loaded().tokenizer().value();
+  bool stopped = false;
+  for (const char* question : {"Hello!", "Hi", "What is two plus two?", "Say yes."}) {
+    Request request = Greedy({}, 60);
+    request.chat.emplace();
+    auto messages =
+        text::ParseMessages(text::OrderedJson{{{"role", "user"}, {"content", question}}});
+    ASSERT_TRUE(messages) << messages.error().message;
+    request.chat->messages = std::move(*messages);
+    request.chat->enable_thinking = false;
+    const Outcome outcome = Run(std::move(request));
+    ASSERT_TRUE(outcome.result) << outcome.result.error().message;
+    if (outcome.result->reason != FinishReason::kStopToken) continue;
+    stopped = true;
+    const std::vector<uint32_t>& output = outcome.result->output;
+    EXPECT_NE(std::ranges::find(stop_ids, output.back()), stop_ids.end());
+    for (size_t i = 0; i + 1 < output.size(); ++i) {
+      EXPECT_EQ(std::ranges::find(stop_ids, output[i]), stop_ids.end());
+    }
+    EXPECT_EQ(outcome.text,
+              *tokenizer.Decode(std::span(output).first(output.size() - 1), true));
+    EXPECT_EQ(outcome.text.find("<|im_end|>"), std::string::npos);
+  }
+  EXPECT_TRUE(stopped) << "no question was answered to the end";
+}
+
+TEST_F(EngineTest, AStopStringIsNotDelivered) {
+  const Outcome whole = Run(Greedy(Prompt(), 12));
+  ASSERT_TRUE(whole.result);
+  ASSERT_GT(whole.text.size(), 8u);
+  Request request = Greedy(Prompt(), 12);
+  request.sampling.stop = {whole.text.substr(5, 3)};
+  const Outcome outcome = Run(std::move(request));
+  ASSERT_TRUE(outcome.result);
+  EXPECT_EQ(outcome.result->reason, FinishReason::kStopString);
+  EXPECT_EQ(outcome.result->stop_string, whole.text.substr(5, 3));
+  EXPECT_EQ(outcome.text, whole.text.substr(0, whole.text.find(whole.text.substr(5, 3))));
+}
+
+TEST_F(EngineTest, PrefillIsReported) {
+  const std::vector<uint32_t> prompt(40, Prompt()[0]);
+  std::vector<size_t> done;
+  std::vector<uint32_t> started;
+  RequestObserver observer;
+  observer.on_start = [&](const std::vector<uint32_t>& ids) { started = ids; };
+  observer.generation.on_prefill = [&](size_t read, size_t total) {
+    EXPECT_EQ(total, 40u);
+    done.push_back(read);
+  };
+  ASSERT_TRUE(engine_->Submit(Greedy(prompt, 1), observer)->Wait());
+  EXPECT_EQ(started, prompt);
+  EXPECT_EQ(done, (std::vector<size_t>{16, 32, 40}));
+}
+
+// Cancelled while another runs, so before it began; then at each stage of its own run.
+TEST_F(EngineTest, CancelAtAnyTime) {
+  const Outcome before = Run(Greedy(Prompt(), 6));
+  ASSERT_TRUE(before.result);
+  {
+    std::shared_ptr<Job> waiting;
+    RequestObserver blocker;
+    blocker.on_start = [&](const std::vector<uint32_t>&) {
+      // The engine's thread is here, so what is submitted now has to wait.
+      std::thread([&] { waiting = engine_->Submit(Greedy(Prompt(), 6), {}); }).join();
+      waiting->Cancel();
+    };
+    EXPECT_TRUE(engine_->Submit(Greedy(Prompt(), 1), blocker)->Wait());
+    const auto result = waiting->Wait();
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::kCancelled);
+  }
+  for (const std::string stage : {"start", "prefill", "first event", "third event"}) {
+    SCOPED_TRACE(stage);
+    std::shared_ptr<Job> job;
+    std::mutex ready;  // until `job` is set
+    size_t events = 0;
+    const auto cancel = [&](const char* at) {
+      if (stage != at) return;
+      std::lock_guard lock(ready);
+      job->Cancel();
+    };
+    RequestObserver observer;
+    observer.on_start = [&](const std::vector<uint32_t>&) { cancel("start"); };
+    observer.generation.on_prefill = [&](size_t done, size_t) {
+      if (done == 16) cancel("prefill");
+    };
+    observer.generation.on_event = [&](const ReplyEvent&) {
+      ++events;
+      if (events == 1) cancel("first event");
+      if (events == 3) cancel("third event");
+    };
+    {
+      std::lock_guard lock(ready);
+      job = engine_->Submit(Greedy(std::vector<uint32_t>(40, Prompt()[0]), 30), observer);
+    }
+    const auto result = job->Wait();
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::kCancelled);
+    EXPECT_EQ(events, stage == "first event" ? 1u : stage == "third event" ? 3u : 0u);
+  }
+  const Outcome after = Run(Greedy(Prompt(), 6));
+  ASSERT_TRUE(after.result);
+  EXPECT_EQ(after.result->output, before.result->output);
+}
+
+TEST_F(EngineTest, RequestsRunInTheirOrder) {
+  std::vector<int> order;
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int i = 0; i < 4; ++i) {
+    RequestObserver observer;
+    observer.on_start = [&order, i](const std::vector<uint32_t>&) { order.push_back(i); };
+    jobs.push_back(engine_->Submit(Greedy(Prompt(), 1), observer));
+  }
+  for (const auto& job : jobs) EXPECT_TRUE(job->Wait());
+  EXPECT_TRUE(jobs[0]->WaitForMillis(0));
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
+}
+
+// The engine goes while one request runs and others wait: all end.
+TEST_F(EngineTest, GoingCancelsWhatIsLeft) {
+  LoadOptions options;
+  options.directory = MiniatureDirectory();
+  options.wishes = {.slots = {}, .pass_rows = 16, .memory_bytes = 1'000'000'000,
+                    .max_context = 4096, .threads = 1};
+  auto loaded = LoadForTest(options);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  auto engine = std::make_unique<Engine>(std::move(*loaded));
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int i = 0; i < 3; ++i) {
+    jobs.push_back(engine->Submit(Greedy(std::vector<uint32_t>(3000, Prompt()[0]), 50), {}));
+  }
+  engine.reset();
+  for (const auto& job : jobs) {
+    ASSERT_TRUE(job->WaitForMillis(0));
+    const auto result = job->Wait();
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::kCancelled);
+  }
+}
+
+}  // namespace
+}  // namespace slotstream::engine
