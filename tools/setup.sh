@@ -12,6 +12,8 @@ for kind in "$@"; do
     test)
       packages+=(libgtest-dev libgmock-dev googletest python3 python3-venv git
         g++-aarch64-linux-gnu qemu-user clang-format-19)
+      # Node.js often comes from elsewhere.
+      command -v npm > /dev/null || packages+=(npm)
       ;;
     *)
       echo "usage: $0 build|test ..." >&2

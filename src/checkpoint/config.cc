@@ -25,7 +25,6 @@ constexpr uint32_t kMaxNgramHeads = 256;
 constexpr uint64_t kMaxNgramVocab = 1ull << 31;  // primes from here stay below 2^32
 constexpr uint32_t kMaxNgramDivisor = 1u << 20;
 constexpr uint32_t kMaxSplitParts = 1u << 12;
-constexpr uint32_t kMaxConvKernel = 64;
 constexpr uint32_t kMaxDraftLayers = 16;
 
 // The in-memory class of the reference renames full attention; every name of it means the same.

@@ -12,6 +12,9 @@
 
 namespace slotstream::checkpoint {
 
+// Most taps of any convolution.
+inline constexpr uint32_t kMaxConvKernel = 64;
+
 enum class LayerKind { kLinearAttention, kFullAttention };
 
 // The vision tower (config.json's vision_config).

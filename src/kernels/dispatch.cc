@@ -2,8 +2,8 @@
 #include <array>
 #include <string>
 
-#include "fmt/format.h"
-#include "fmt/ranges.h"
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include "kernels/kernel_tables.h"
 
 namespace slotstream::kernels {

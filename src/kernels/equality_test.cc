@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "fmt/format.h"
+#include <fmt/format.h>
 #include "kernels/kernel_runs.h"
 
 namespace slotstream::kernels {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "fmt/format.h"
+#include <fmt/format.h>
 #include "kernels/kernel_runs.h"
 #include "kernels/rotary_table.h"
 

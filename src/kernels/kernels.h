@@ -42,6 +42,7 @@ struct MutableRows {
   float* data;
   size_t stride;
   float* row(size_t r) const { return data + r * stride; }
+  operator ConstRows() const { return {data, stride}; }
 };
 
 // One step of the delta rule for one value head; see KernelTable::delta_rule.

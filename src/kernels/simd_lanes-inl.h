@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "hwy/highway.h"
+#include <hwy/highway.h>
 #include "kernels/kernels.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -8,7 +8,7 @@
 
 #include <iterator>
 
-#include "hwy/cache_control.h"
+#include <hwy/cache_control.h>
 #include "kernels/simd_nibbles-inl.h"
 
 HWY_BEFORE_NAMESPACE();

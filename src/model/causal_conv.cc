@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <array>
 
+#include "checkpoint/config.h"
+
 namespace slotstream::model {
 
 void CausalConvSilu(Compute& compute, const ConvShape& shape, const float* weight, ConstRows in,
                     size_t rows, std::vector<float>& history, MutableRows out) {
   const size_t kept = shape.history();
   compute.ForRows(rows, [&](size_t t) {
-    std::array<const float*, kMaxConvKernel> taps;
+    std::array<const float*, checkpoint::kMaxConvKernel> taps;
     for (size_t j = 0; j < shape.kernel; ++j) {
       const size_t back = shape.dilation * (shape.kernel - 1 - j);
       taps[j] = back <= t ? in.row(t - back) : history.data() + (kept + t - back) * shape.width;

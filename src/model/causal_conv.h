@@ -8,9 +8,6 @@
 
 namespace slotstream::model {
 
-// Taps of any convolution; configs are checked against it.
-inline constexpr size_t kMaxConvKernel = 64;
-
 struct ConvShape {
   size_t kernel;    // taps, the last one is the current token
   size_t dilation;  // tokens between taps

@@ -54,22 +54,23 @@ TEST(CausalConvSilu, AnyPassesGiveTheBitsOfTheDefinition) {
       std::mt19937 rng(1);
       // Passes of at most so many tokens: shorter than the history, about as long, and longer.
       for (const size_t longest : {size_t{1}, size_t{2}, size_t{5}, size_t{13}, kTokens}) {
-        SCOPED_TRACE(::testing::Message() << table->name << " kernel " << shape.kernel
-                                          << " dilation " << shape.dilation << " passes of "
-                                          << longest);
+        SCOPED_TRACE(::testing::Message()
+                     << table->name << " kernel " << shape.kernel << " dilation " << shape.dilation
+                     << " passes of " << longest);
         std::vector<float> history(shape.history() * shape.width);
         std::vector<float> out(data.in.size());
         for (size_t t = 0; t < kTokens;) {
-          const size_t rows = std::min(kTokens - t, longest == kTokens ? kTokens
-                                                                      : 1 + rng() % longest);
+          const size_t rows =
+              std::min(kTokens - t, longest == kTokens ? kTokens : 1 + rng() % longest);
           CausalConvSilu(compute, shape, data.weight.data(),
                          {data.in.data() + t * shape.width, shape.width}, rows, history,
                          {out.data() + t * shape.width, shape.width});
           t += rows;
         }
         EXPECT_EQ(out, expected);
-        EXPECT_EQ(history, std::vector<float>(data.in.end() - static_cast<ptrdiff_t>(history.size()),
-                                              data.in.end()));
+        EXPECT_EQ(history,
+                  std::vector<float>(data.in.end() - static_cast<ptrdiff_t>(history.size()),
+                                     data.in.end()));
       }
     }
   }

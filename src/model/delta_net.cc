@@ -52,9 +52,9 @@ void RunDeltaNet(Compute& compute, const ModelConfig& config, const DeltaNetWeig
                {weights.z, buffers.z},
                {weights.a, buffers.a},
                {weights.b, buffers.b}});
-  CausalConvSilu(
-      compute, {.kernel = config.linear_conv_kernel, .dilation = 1, .width = config.conv_dim()},
-      weights.conv, {buffers.qkv.data, buffers.qkv.stride}, rows, state.conv, buffers.mixed);
+  CausalConvSilu(compute,
+                 {.kernel = config.linear_conv_kernel, .dilation = 1, .width = config.conv_dim()},
+                 weights.conv, buffers.qkv, rows, state.conv, buffers.mixed);
   compute.ForRows(rows, [&](size_t r) {
     float* q = buffers.mixed.row(r);
     for (size_t h = 0; h < key_heads; ++h) {
@@ -88,7 +88,7 @@ void RunDeltaNet(Compute& compute, const ModelConfig& config, const DeltaNetWeig
                              config.output_gate_silu);
     }
   });
-  compute.Run({buffers.out.data, buffers.out.stride}, config.value_dim(), rows, {{weights.out, y}});
+  compute.Run(buffers.out, config.value_dim(), rows, {{weights.out, y}});
 }
 
 }  // namespace slotstream::model

@@ -17,8 +17,6 @@ struct Buffers {
   MutableRows gate;    // [rows, N*H]
 };
 
-ConstRows Const(MutableRows rows) { return {rows.data, rows.stride}; }
-
 }  // namespace
 
 size_t HyperConnectionScratch(const ModelConfig& config, size_t rows) {
@@ -46,14 +44,14 @@ void ReadStreams(Compute& compute, const ModelConfig& config, const HyperConnect
   });
   const bool inject = weights.inject.data != nullptr;
   if (inject) {
-    compute.Run(Const(buffers.normed), config.hc_width(), rows,
+    compute.Run(buffers.normed, config.hc_width(), rows,
                 {{weights.down, buffers.low}, {weights.inject, a}});
   } else {
-    compute.Run(Const(buffers.normed), config.hc_width(), rows, {{weights.down, buffers.low}});
+    compute.Run(buffers.normed, config.hc_width(), rows, {{weights.down, buffers.low}});
   }
   compute.ForRows(
       rows, [&](size_t r) { kernels.silu(buffers.low.row(r), config.hc_lowrank, per_stream); });
-  compute.Run(Const(buffers.low), config.hc_lowrank, rows, {{weights.up, buffers.gate}});
+  compute.Run(buffers.low, config.hc_lowrank, rows, {{weights.up, buffers.gate}});
   compute.ForRows(rows, [&](size_t r) {
     kernels.hc_mix(buffers.gate.row(r), buffers.normed.row(r), config.hc_count, config.hidden_size,
                    x.row(r));

@@ -15,8 +15,6 @@ namespace {
 using checkpoint::LayerKind;
 using checkpoint::ModelConfig;
 
-ConstRows Const(MutableRows rows) { return {rows.data, rows.stride}; }
-
 // The most inputs that any product has.
 size_t MaxInputs(const ModelConfig& config) {
   return std::max<size_t>({config.hc_width(), config.value_dim(),
@@ -147,7 +145,7 @@ Status Model::Forward(const Pass& pass, state::Sequence& sequence) {
       return Fail(ErrorCode::kCancelled, fmt::format("cancelled before layer {}", l));
     }
     SS_RETURN_IF_ERROR(RunLayer(l, pass, sequence));
-    if (pass.observe) pass.observe(l, Const(workspace_.residual), rows);
+    if (pass.observe) pass.observe(l, workspace_.residual, rows);
   }
   if (pass.logit_rows > 0) RunHead(pass);
   sequence.EndPass(rows, next_position);
@@ -198,22 +196,21 @@ Status Model::RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence) 
                                       sequence.ngram[i], w.residual, arena_));
   }
 
-  ReadStreams(compute_, config_, layer.attention_site, Const(w.residual), rows, w.x, w.inject,
-              arena_);
+  ReadStreams(compute_, config_, layer.attention_site, w.residual, rows, w.x, w.inject, arena_);
   if (layer.kind == LayerKind::kLinearAttention) {
-    RunDeltaNet(compute_, config_, weights_.delta_nets[layer.mixer], Const(w.x), rows,
+    RunDeltaNet(compute_, config_, weights_.delta_nets[layer.mixer], w.x, rows,
                 sequence.linear[layer.mixer], w.y, arena_);
   } else {
-    RunSparseAttention(compute_, config_, weights_.attentions[layer.mixer], rotary_, Const(w.x),
-                       rows, positions_.data(), {Const(w.cos), Const(w.sin)},
-                       sequence.attention[layer.mixer], w.y, attention_scratch_, arena_);
+    RunSparseAttention(compute_, config_, weights_.attentions[layer.mixer], rotary_, w.x, rows,
+                       positions_.data(), {w.cos, w.sin}, sequence.attention[layer.mixer], w.y,
+                       attention_scratch_, arena_);
   }
-  WriteStreams(compute_, config_, Const(w.y), Const(w.inject), rows, w.residual);
+  WriteStreams(compute_, config_, w.y, w.inject, rows, w.residual);
 
-  ReadStreams(compute_, config_, layer.mlp_site, Const(w.residual), rows, w.x, w.inject, arena_);
-  SS_RETURN_IF_ERROR(RunMoe(compute_, config_, layer.moe, store_, l, pass.admit_experts, Const(w.x),
-                            rows, routing_, w.y, arena_));
-  WriteStreams(compute_, config_, Const(w.y), Const(w.inject), rows, w.residual);
+  ReadStreams(compute_, config_, layer.mlp_site, w.residual, rows, w.x, w.inject, arena_);
+  SS_RETURN_IF_ERROR(RunMoe(compute_, config_, layer.moe, store_, l, pass.admit_experts, w.x, rows,
+                            routing_, w.y, arena_));
+  WriteStreams(compute_, config_, w.y, w.inject, rows, w.residual);
   return {};
 }
 
@@ -222,7 +219,7 @@ void Model::RunHead(const Pass& pass) {
   const ConstRows residual{workspace_.residual.row(first), workspace_.residual.stride};
   ReadStreams(compute_, config_, weights_.final_mixer, residual, pass.logit_rows, workspace_.x, {},
               arena_);
-  compute_.Run(Const(workspace_.x), config_.hidden_size, pass.logit_rows,
+  compute_.Run(workspace_.x, config_.hidden_size, pass.logit_rows,
                {{weights_.lm_head, {pass.logits, config_.vocab_size}}});
 }
 

@@ -45,10 +45,8 @@ struct Buffers {
   MutableRows shared_gate, shared_up, shared_out, shared_weight;
   // Of a batch of experts, their rows one after another.
   MutableRows gathered, gate_sums, up_sums;  // inputs and their group sums
-  MutableRows gate, up, inner_sums;     // [batch, expert_size]
+  MutableRows gate, up, inner_sums;          // [batch, expert_size]
 };
-
-ConstRows Const(MutableRows rows) { return {rows.data, rows.stride}; }
 
 // One expert of a batch: its rows lie at [begin, begin + rows) of the batch's buffers.
 struct BatchExpert {
@@ -157,7 +155,7 @@ void RunSharedExpert(Compute& compute, const ModelConfig& config, const MoeWeigh
     compute.kernels().silu_mul(buffers.shared_gate.row(r), buffers.shared_up.row(r),
                                config.shared_expert_size, buffers.shared_gate.row(r));
   });
-  compute.Run(Const(buffers.shared_gate), config.shared_expert_size, rows,
+  compute.Run(buffers.shared_gate, config.shared_expert_size, rows,
               {{weights.shared_down, buffers.shared_out}});
 }
 
@@ -181,8 +179,7 @@ Status RunMoe(Compute& compute, const ModelConfig& config, const MoeWeights& wei
       {{weights.router, buffers.probabilities}, {weights.shared_weight, buffers.shared_weight}});
   compute.ForRows(
       rows, [&](size_t r) { kernels.softmax(buffers.probabilities.row(r), config.num_experts); });
-  routing.Assign(Const(buffers.probabilities), rows, config.num_experts, top_k,
-                 config.norm_topk_prob);
+  routing.Assign(buffers.probabilities, rows, config.num_experts, top_k, config.norm_topk_prob);
 
   SS_RETURN_IF_ERROR(store.Begin(layer, routing.needs(), static_cast<uint32_t>(rows), admit));
   // While the first reads are on their way.

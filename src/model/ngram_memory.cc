@@ -32,8 +32,6 @@ struct Buffers {
   MutableRows convolved;
 };
 
-ConstRows Const(MutableRows rows) { return {rows.data, rows.stride}; }
-
 }  // namespace
 
 size_t NgramMemoryScratch(const ModelConfig& config, size_t rows) {
@@ -64,7 +62,7 @@ Status RunNgramMemory(Compute& compute, const ModelConfig& config, const NgramWe
                              buffers.embedding.row(r) + h * store.format().width());
     }
   });
-  compute.Run(Const(buffers.embedding), config.ple_embed_dim, rows,
+  compute.Run(buffers.embedding, config.ple_embed_dim, rows,
               {{weights.key, buffers.key}, {weights.value, buffers.value}});
   compute.ForRows(rows, [&](size_t r) {
     float* key = buffers.key.row(r);
@@ -80,7 +78,7 @@ Status RunNgramMemory(Compute& compute, const ModelConfig& config, const NgramWe
   CausalConvSilu(
       compute,
       {.kernel = config.ple_conv_kernel, .dilation = config.ngram_size, .width = config.hc_width()},
-      weights.conv, Const(buffers.normed), rows, state.conv, buffers.convolved);
+      weights.conv, buffers.normed, rows, state.conv, buffers.convolved);
   compute.ForRows(rows, [&](size_t r) {
     kernels.add(buffers.key.row(r), config.hc_width(), residual.row(r));
     kernels.add(buffers.convolved.row(r), config.hc_width(), residual.row(r));

@@ -38,9 +38,11 @@ std::vector<int> AxesBySlices(size_t half, const std::vector<uint32_t>& section)
 }
 
 TEST(Rotary, AxesAreInterleaved) {
-  for (const auto& [rotary_dim, section] :
-       {std::pair{16u, std::vector<uint32_t>{3, 3, 2}}, {64u, {11, 11, 10}}, {64u, {24, 5, 3}},
-        {8u, {2, 1, 1}}, {8u, {4, 0, 0}}}) {
+  for (const auto& [rotary_dim, section] : {std::pair{16u, std::vector<uint32_t>{3, 3, 2}},
+                                            {64u, {11, 11, 10}},
+                                            {64u, {24, 5, 3}},
+                                            {8u, {2, 1, 1}},
+                                            {8u, {4, 0, 0}}}) {
     SCOPED_TRACE(section[0]);
     const Rotary rotary(Config(rotary_dim, section));
     ASSERT_EQ(rotary.half(), rotary_dim / 2);

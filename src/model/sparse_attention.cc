@@ -200,7 +200,7 @@ void RunSparseAttention(Compute& compute, const ModelConfig& config,
                           dim);
     }
   });
-  compute.Run({buffers.out.data, buffers.out.stride}, heads * dim, rows, {{weights.o, y}});
+  compute.Run(buffers.out, heads * dim, rows, {{weights.o, y}});
 }
 
 }  // namespace slotstream::model
