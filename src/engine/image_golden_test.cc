@@ -39,8 +39,11 @@ TEST(ImageGolden, LogitsOfEveryPosition) {
     SCOPED_TRACE(pass_rows);
     LoadOptions options;
     options.directory = TinyDirectory();
-    options.wishes = {.slots = {}, .pass_rows = static_cast<uint32_t>(pass_rows),
-                      .memory_bytes = 1'000'000'000, .max_context = 512, .threads = 2};
+    options.wishes = {.slots = {},
+                      .pass_rows = static_cast<uint32_t>(pass_rows),
+                      .memory_bytes = 1'000'000'000,
+                      .max_context = 512,
+                      .threads = 2};
     auto loaded = LoadForTest(options);
     ASSERT_TRUE(loaded) << loaded.error().message;
     const checkpoint::ModelConfig& config = (*loaded)->config();

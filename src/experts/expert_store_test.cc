@@ -22,10 +22,11 @@ struct Harness {
   explicit Harness(bool staged, std::vector<io::Fault> faults = {}, uint32_t slots = kSlots,
                    uint32_t sweep_records = 4)
       : format(directory, kLayers, kExperts, staged) {
-    auto created = ExpertStore::Create(
-        format, FaultyQueue(std::move(faults), 3, &backend),
-        {.layers = kLayers, .slots = slots, .sweep_records = sweep_records,
-         .sweep_rows = kSweepRows});
+    auto created = ExpertStore::Create(format, FaultyQueue(std::move(faults), 3, &backend),
+                                       {.layers = kLayers,
+                                        .slots = slots,
+                                        .sweep_records = sweep_records,
+                                        .sweep_rows = kSweepRows});
     EXPECT_TRUE(created);
     store = std::move(*created);
   }
@@ -144,11 +145,9 @@ TEST_P(ExpertStoreTest, CountsWhatItDoes) {
   EXPECT_EQ(stats.swept, kExperts - 2u);
   EXPECT_EQ(stats.evictions, 2u);
   EXPECT_EQ(stats.retries, 0u);
-  EXPECT_EQ(stats.bytes_read,
-            (stats.misses + stats.swept) * harness.format.shape().record_bytes());
+  EXPECT_EQ(stats.bytes_read, (stats.misses + stats.swept) * harness.format.shape().record_bytes());
   const uint64_t record = harness.format.shape().record_bytes();
-  EXPECT_EQ(harness.store->bytes(),
-            (kSlots + 4) * record + 4 * harness.format.staging_bytes());
+  EXPECT_EQ(harness.store->bytes(), (kSlots + 4) * record + 4 * harness.format.staging_bytes());
 }
 
 TEST_P(ExpertStoreTest, MoreNeedsThanSlots) {

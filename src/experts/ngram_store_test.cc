@@ -16,8 +16,8 @@ constexpr uint64_t kRows = 1000;
 struct Harness {
   explicit Harness(uint64_t cache_rows, uint32_t areas = 4, std::vector<io::Fault> faults = {})
       : format(directory, kRows) {
-    auto created = NgramStore::Create(format, FaultyQueue(std::move(faults), 9, &backend),
-                                      cache_rows, areas);
+    auto created =
+        NgramStore::Create(format, FaultyQueue(std::move(faults), 9, &backend), cache_rows, areas);
     EXPECT_TRUE(created);
     store = std::move(*created);
   }
@@ -76,8 +76,7 @@ TEST(NgramStore, CacheIsBounded) {
     EXPECT_LE(stats.hits, capacity);
     EXPECT_GT(stats.hits, 0u);
     // The buffer is whole pages; four areas stage a page each.
-    EXPECT_EQ(harness.store->bytes(),
-              capacity * harness.format.row_bytes() + 4 * kPageSize);
+    EXPECT_EQ(harness.store->bytes(), capacity * harness.format.row_bytes() + 4 * kPageSize);
   }
 }
 

@@ -16,7 +16,8 @@ constexpr uint32_t kExperts = 12;
 struct Harness {
   Harness(bool staged, uint32_t areas, std::vector<io::Fault> faults)
       : format(directory, 1, kExperts, staged),
-        records(AlignedBuffer::Allocate(kExperts * format.shape().record_bytes(), "records").value()),
+        records(
+            AlignedBuffer::Allocate(kExperts * format.shape().record_bytes(), "records").value()),
         queue(FaultyQueue(std::move(faults), 5)),
         reader(RecordReader::Create(format, *queue, areas).value()) {}
   std::byte* record(uint32_t expert) {

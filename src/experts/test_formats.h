@@ -104,7 +104,7 @@ class TestExperts final : public checkpoint::ExpertFormat {
     return (uint64_t{layer} * experts() + experts() - 1 - expert) * shape().record_bytes();
   }
 
-  mutable PlannedFailures failures;       // by Name
+  mutable PlannedFailures failures;      // by Name
   mutable std::vector<ExpertKey> asked;  // the records asked for, in order
 
  private:
@@ -174,8 +174,7 @@ inline std::unique_ptr<io::ReadQueue> FaultyQueue(std::vector<io::Fault> faults,
                                                   io::FaultyBackend** backend = nullptr) {
   auto threads = io::MakeThreadBackend(8);
   EXPECT_TRUE(threads);
-  auto faulty =
-      std::make_unique<io::FaultyBackend>(std::move(*threads), std::move(faults), seed);
+  auto faulty = std::make_unique<io::FaultyBackend>(std::move(*threads), std::move(faults), seed);
   if (backend != nullptr) *backend = faulty.get();
   return std::make_unique<io::ReadQueue>(std::move(faulty), Clock::Steady());
 }

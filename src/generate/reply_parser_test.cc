@@ -190,8 +190,7 @@ TEST(ReplyParser, StopInACall) {
   ASSERT_FALSE(parsed.events.empty());
   EXPECT_EQ(parsed.events.front().text, "Hm. ");
   EXPECT_EQ(parsed.events.back().kind, Kind::kCallMalformed);
-  EXPECT_EQ(parsed.events.back().text,
-            "<tool_call>\n<function=search>\n<parameter=query>\ncold ");
+  EXPECT_EQ(parsed.events.back().text, "<tool_call>\n<function=search>\n<parameter=query>\ncold ");
 }
 
 // Characters cut inside: the tokens of a byte each, if the vocabulary has them all.

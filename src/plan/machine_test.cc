@@ -23,8 +23,10 @@ class Machine {
     return *this;
   }
   Machine& WithMemory(uint64_t mib) {
-    return With("proc/meminfo", "MemTotal:       99999999 kB\nMemFree:             7 kB\n"
-                                "MemAvailable:   " + std::to_string(mib * 1024) + " kB\n");
+    return With("proc/meminfo",
+                "MemTotal:       99999999 kB\nMemFree:             7 kB\n"
+                "MemAvailable:   " +
+                    std::to_string(mib * 1024) + " kB\n");
   }
   // A group of version 2, with `file` bytes of page cache.
   Machine& WithGroup(const std::string& path, const std::string& max, uint64_t current,
@@ -32,8 +34,8 @@ class Machine {
     const std::string directory = "sys/fs/cgroup/" + path;
     return With(directory + "/memory.max", max + "\n")
         .With(directory + "/memory.current", std::to_string(current) + "\n")
-        .With(directory + "/memory.stat", "anon 1\nfile_mapped 3\nfile " + std::to_string(file) +
-                                              "\nfile_dirty 5\n");
+        .With(directory + "/memory.stat",
+              "anon 1\nfile_mapped 3\nfile " + std::to_string(file) + "\nfile_dirty 5\n");
   }
   Machine& WithOldGroup(const std::string& path, uint64_t limit, uint64_t usage, uint64_t cache) {
     const std::string directory = "sys/fs/cgroup/memory/" + path;

@@ -179,8 +179,8 @@ Result<Plan> MakePlan(const Checkpoint& checkpoint, const MachineFacts& machine,
   // slots.
   uint64_t more_slots = 0;
   if (!wishes.slots) {
-    more_slots = std::min<uint64_t>((plan.budget - least.total) / 2 / record,
-                                    plan.all_slots - plan.slots);
+    more_slots =
+        std::min<uint64_t>((plan.budget - least.total) / 2 / record, plan.all_slots - plan.slots);
   }
   const uint64_t limit = plan.budget - more_slots * record;
   const bool all_fits = plan.total <= limit;

@@ -110,8 +110,11 @@ TEST_P(PlanTest, GivesWayInOrder) {
 }
 
 TEST_P(PlanTest, WishesStandOrAreRefused) {
-  const Wishes wishes{.slots = MinSlots(config()) + 1, .pass_rows = 300, .memory_bytes = {},
-                      .max_context = 3000, .threads = 2};
+  const Wishes wishes{.slots = MinSlots(config()) + 1,
+                      .pass_rows = 300,
+                      .memory_bytes = {},
+                      .max_context = 3000,
+                      .threads = 2};
   const uint64_t least = LeastBudget(wishes);
   for (const uint64_t budget : {least, 2 * least, 64 * kGiB}) {
     const auto plan = Make(budget, wishes);
@@ -131,10 +134,12 @@ TEST_P(PlanTest, WishesStandOrAreRefused) {
 TEST_P(PlanTest, TooFewSlotsAreRefusedWithTheNumbers) {
   const uint32_t least = MinSlots(config());
   EXPECT_EQ(least, 2 * config().experts_per_token);
-  EXPECT_TRUE(Make(kGiB, {.slots = least, .pass_rows = {}, .memory_bytes = {},
-                          .max_context = {}, .threads = {}}));
-  const auto plan = Make(kGiB, {.slots = least - 1, .pass_rows = {}, .memory_bytes = {},
-                                .max_context = {}, .threads = {}});
+  EXPECT_TRUE(Make(
+      kGiB,
+      {.slots = least, .pass_rows = {}, .memory_bytes = {}, .max_context = {}, .threads = {}}));
+  const auto plan = Make(
+      kGiB,
+      {.slots = least - 1, .pass_rows = {}, .memory_bytes = {}, .max_context = {}, .threads = {}});
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(plan.error().message.find("--slots " + std::to_string(least - 1)), std::string::npos);
@@ -163,8 +168,7 @@ TEST_P(PlanTest, WishesThatMakeNoSense) {
 
 TEST_P(PlanTest, WithoutAWishThePlanLeavesTheMachineSome) {
   for (const uint64_t available : {uint64_t{1'000'000'000}, 16 * kGiB}) {
-    const auto plan =
-        MakePlan(*checkpoint_, {.memory_available = available, .cores = 1}, Wishes{});
+    const auto plan = MakePlan(*checkpoint_, {.memory_available = available, .cores = 1}, Wishes{});
     ASSERT_TRUE(plan) << plan.error().message;
     EXPECT_LE(plan->budget, available - std::max<uint64_t>(available / 10, 256'000'000));
     EXPECT_GE(plan->budget, available / 2);
