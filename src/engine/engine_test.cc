@@ -143,6 +143,37 @@ TEST_F(EngineTest, AStopTokenIsNotDelivered) {
   EXPECT_TRUE(stopped) << "no question was answered to the end";
 }
 
+// Control tokens have no text anyway; an ordinary token that ends a reply is not delivered either.
+TEST_F(EngineTest, AnyStopTokenIsNotDelivered) {
+  LoadOptions options;
+  options.directory = MiniatureDirectory();
+  options.wishes.memory_bytes = 1'000'000'000;
+  options.wishes.threads = 1;
+  auto loaded = LoadForTest(options);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const Outcome whole = Run(Greedy(Prompt(), 6));
+  ASSERT_TRUE(whole.result);
+
+  generate::Generation generation;
+  generation.prompt = Prompt();
+  generation.sampling = generate::SamplingParams::Greedy();
+  generation.stop_ids = {whole.result->output[3]};
+  generation.max_context = kContext;
+  std::string text;
+  generate::GenerationObserver observer;
+  observer.on_event = [&](const ReplyEvent& event) { text += event.text; };
+  state::Sequence sequence((*loaded)->config());
+  const std::atomic<bool> cancel = false;
+  const auto result = generate::Generate((*loaded)->model(), **(*loaded)->tokenizer(), sequence,
+                                         generation, observer, cancel, Clock::Steady());
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->reason, FinishReason::kStopToken);
+  const std::span<const uint32_t> output = whole.result->output;
+  const auto end = std::ranges::find(output, output[3]) - output.begin();
+  EXPECT_EQ(result->output, std::vector<uint32_t>(output.begin(), output.begin() + end + 1));
+  EXPECT_EQ(text, *(*loaded)->tokenizer().value()->Decode(output.first(static_cast<size_t>(end))));
+}
+
 TEST_F(EngineTest, AStopStringIsNotDelivered) {
   const Outcome whole = Run(Greedy(Prompt(), 12));
   ASSERT_TRUE(whole.result);

@@ -200,6 +200,10 @@ TEST_P(ExpertStoreTest, SweepAdmitsTheHottestUpToTheShare) {
   EXPECT_EQ(harness.Resident(0).size(), kShare);
   ASSERT_TRUE(harness.Visit(1, AllNeeds(), kSweepRows, true));
   EXPECT_EQ(harness.Resident(1).size(), kShare);
+  // More than its share is there already: nothing comes.
+  ASSERT_TRUE(harness.Visit(2, Needs({5, 6, 7}), 1));
+  ASSERT_TRUE(harness.Visit(2, AllNeeds(), kSweepRows, true));
+  EXPECT_EQ(harness.Resident(2), (std::set<uint32_t>{5, 6, 7}));
   harness.ExpectPoolIsRight();
   harness.ExpectNoPins();
 }
