@@ -4,7 +4,7 @@ BUILD ?= build
 MODEL ?= models/miniature
 CMAKE_FLAGS ?=
 
-.PHONY: all configure demo test test-sanitize format check setup setup-test clean
+.PHONY: all configure demo test test-arm64 test-sanitize format check setup setup-test clean
 
 all: configure
 	ninja -C $(BUILD) slotstream
@@ -25,6 +25,10 @@ demo: setup all
 # All tests on a fresh machine.
 test: setup-test
 	tests/run_all.sh $(BUILD)
+
+# The whole program for arm64 under qemu, compared with this machine's; builds everything once more.
+test-arm64: setup-test all
+	tests/arm64.sh $(BUILD)/arm64 $(BUILD)/slotstream
 
 # The unit tests under the sanitizers.
 test-sanitize: setup-test

