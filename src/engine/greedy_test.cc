@@ -36,7 +36,7 @@ class Greedy : public testing::TestWithParam<kernels::ComputeMode> {};
 INSTANTIATE_TEST_SUITE_P(Modes, Greedy,
                          testing::Values(kernels::ComputeMode::kExact,
                                          kernels::ComputeMode::kInt15),
-                         [](const auto& info) { return std::string(NameOf(info.param)); });
+                         [](const auto& mode) { return std::string(NameOf(mode.param)); });
 
 TEST_P(Greedy, EqualsTheGoldens) {
   std::ifstream file(std::string(SLOTSTREAM_SOURCE_DIR) + "/tests/goldens/miniature_greedy.json");

@@ -151,7 +151,7 @@ TEST_P(SameBits, FromASnapshotTakenAnywhere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, SameBits, testing::ValuesIn(kernels::kComputeModes),
-                         [](const auto& info) { return std::string(NameOf(info.param)); });
+                         [](const auto& mode) { return std::string(NameOf(mode.param)); });
 
 }  // namespace
 }  // namespace slotstream::engine

@@ -2,8 +2,7 @@
 // 16 rows. Few rows, and groups of other sizes, go through AVX-512 VNNI.
 #if defined(__x86_64__)
 
-#define SS_INTEGER_TARGET \
-  "avx2,fma,avx512f,avx512vl,avx512dq,avx512bw,avx512vnni,amx-tile,amx-int8"
+#define SS_INTEGER_TARGET "avx2,fma,avx512f,avx512vl,avx512dq,avx512bw,avx512vnni,amx-tile,amx-int8"
 #include "kernels/avx512vnni_lanes-inl.h"
 
 HWY_PUSH_ATTRIBUTES(SS_INTEGER_TARGET)
@@ -84,8 +83,8 @@ struct AmxPanels {
           const GroupSum& sum = IntegerRow<kTerms>(x.row(r), shape.k).sums[g];
           __m512i dot = _mm512_add_epi32(L::SetInt(sum.centre), L::LoadInts(dots + r * L::kLanes));
           if constexpr (kTerms == 2) {
-            dot = _mm512_add_epi32(
-                dot, _mm512_slli_epi32(L::LoadInts(high_dots + r * L::kLanes), 8));
+            dot =
+                _mm512_add_epi32(dot, _mm512_slli_epi32(L::LoadInts(high_dots + r * L::kLanes), 8));
           }
           Few::Combine(dot, sum, weights, outputs + r * checkpoint::kPanelOutputs + lane);
         }
@@ -130,9 +129,9 @@ struct AmxPanels {
 
 }  // namespace
 
-constinit const PanelKernels kAmxInt8 = {"amx", IntegerPanels<AmxLanes, 1>::Prepare,
+constinit const PanelKernels kAmxInt8 = {"amx", kRowBlock, IntegerPanels<AmxLanes, 1>::Prepare,
                                          AmxPanels<1>::Product};
-constinit const PanelKernels kAmxInt15 = {"amx", IntegerPanels<AmxLanes, 2>::Prepare,
+constinit const PanelKernels kAmxInt15 = {"amx", kRowBlock, IntegerPanels<AmxLanes, 2>::Prepare,
                                           AmxPanels<2>::Product};
 
 }  // namespace slotstream::kernels

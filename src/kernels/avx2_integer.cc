@@ -10,20 +10,21 @@ namespace slotstream::kernels {
 struct Avx2Lanes : Avx2Vectors {
   static constexpr size_t kHeldSteps = 4;
   static constexpr size_t kRowsAtOnce = 4;
-  // Partial sums and words of as many vectors as 16 registers hold.
+  // With one term a whole panel streams by; its 8 partial sums, with the words and inputs of a
+  // step, nearly fit into 16 registers. Two terms have twice as many sums.
   template <size_t kTerms>
-  static constexpr size_t kWide = kTerms == 1 ? 4 : 2;
+  static constexpr size_t kWide = kTerms == 1 ? 8 : 4;
 
   // Sums of 16 bits: four products of at most 15 * 128 a step, so four steps stay in range.
   using Partial = __m256i;
   static constexpr size_t kPartialSteps = 4;
 
-  template <int kShift>
-  static SS_INLINE Partial Begin(Ints) {
-    return _mm256_setzero_si256();
-  }
+  static SS_INLINE Partial Begin() { return _mm256_setzero_si256(); }
   static SS_INLINE Partial Dot(Partial sum, Bytes nibbles, Bytes inputs) {
-    return _mm256_add_epi16(sum, _mm256_maddubs_epi16(nibbles, inputs));
+    sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(nibbles, inputs));
+    // GCC would add in trees, whose leaves do not fit into the registers.
+    asm("" : "+x"(sum));
+    return sum;
   }
   template <int kShift>
   static SS_INLINE Ints End(Partial sum, Ints ints) {

@@ -23,6 +23,7 @@ struct Avx2Vectors {
   static SS_INLINE void StoreInts(Ints v, int32_t* to) {
     _mm256_store_si256(reinterpret_cast<__m256i*>(to), v);
   }
+  static SS_INLINE Ints Add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
   static SS_INLINE Floats SetFloat(float value) { return _mm256_set1_ps(value); }
   static SS_INLINE Floats LoadFloats(const float* from) { return _mm256_load_ps(from); }
   static SS_INLINE void StoreFloats(Floats v, float* to) { _mm256_store_ps(to, v); }
@@ -37,9 +38,7 @@ struct Avx2Vectors {
   static SS_INLINE Bytes LoadWords(const std::byte* from) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
   }
-  static SS_INLINE Bytes Low(Bytes words) {
-    return _mm256_and_si256(words, _mm256_set1_epi8(15));
-  }
+  static SS_INLINE Bytes Low(Bytes words) { return _mm256_and_si256(words, _mm256_set1_epi8(15)); }
   static SS_INLINE Bytes High(Bytes words) {
     return _mm256_and_si256(_mm256_srli_epi32(words, 4), _mm256_set1_epi8(15));
   }
@@ -67,7 +66,8 @@ struct Avx2Vectors {
 
   // Byte 0 of eight integers, evens before odds.
   static SS_INLINE void StoreCodes(__m256i v, std::byte* to) {
-    const __m128i order = _mm_setr_epi8(0, 8, 4, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
+    const __m128i order =
+        _mm_setr_epi8(0, 8, 4, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
     const __m128i first = _mm_shuffle_epi8(_mm256_castsi256_si128(v), order);
     const __m128i second = _mm_shuffle_epi8(_mm256_extracti128_si256(v, 1), order);
     _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_unpacklo_epi16(first, second));

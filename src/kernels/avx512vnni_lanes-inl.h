@@ -29,6 +29,7 @@ struct Avx512VnniLanes {
   static SS_INLINE Ints SetInt(int32_t value) { return _mm512_set1_epi32(value); }
   static SS_INLINE Ints LoadInts(const int32_t* from) { return _mm512_load_si512(from); }
   static SS_INLINE void StoreInts(Ints v, int32_t* to) { _mm512_store_si512(to, v); }
+  static SS_INLINE Ints Add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
   static SS_INLINE Floats SetFloat(float value) { return _mm512_set1_ps(value); }
   static SS_INLINE Floats LoadFloats(const float* from) { return _mm512_load_ps(from); }
   static SS_INLINE void StoreFloats(Floats v, float* to) { _mm512_store_ps(to, v); }
@@ -41,9 +42,7 @@ struct Avx512VnniLanes {
   }
 
   static SS_INLINE Bytes LoadWords(const std::byte* from) { return _mm512_loadu_si512(from); }
-  static SS_INLINE Bytes Low(Bytes words) {
-    return _mm512_and_si512(words, _mm512_set1_epi8(15));
-  }
+  static SS_INLINE Bytes Low(Bytes words) { return _mm512_and_si512(words, _mm512_set1_epi8(15)); }
   static SS_INLINE Bytes High(Bytes words) {
     return _mm512_and_si512(_mm512_srli_epi32(words, 4), _mm512_set1_epi8(15));
   }
@@ -53,17 +52,13 @@ struct Avx512VnniLanes {
     return _mm512_set1_epi32(bits);
   }
 
-  // Without a shift, sums go on where they stand.
-  template <int kShift>
-  static SS_INLINE Partial Begin(Ints ints) {
-    return kShift == 0 ? ints : _mm512_setzero_si512();
-  }
+  static SS_INLINE Partial Begin() { return _mm512_setzero_si512(); }
   static SS_INLINE Partial Dot(Partial sum, Bytes nibbles, Bytes inputs) {
     return _mm512_dpbusd_epi32(sum, nibbles, inputs);
   }
   template <int kShift>
   static SS_INLINE Ints End(Partial sum, Ints ints) {
-    return kShift == 0 ? sum : _mm512_add_epi32(ints, _mm512_slli_epi32(sum, kShift));
+    return _mm512_add_epi32(ints, _mm512_slli_epi32(sum, kShift));
   }
 
   static SS_INLINE uint32_t MagnitudeBits(const float* x, size_t n) {

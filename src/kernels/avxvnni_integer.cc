@@ -16,17 +16,13 @@ struct AvxVnniLanes : Avx2Vectors {
   using Partial = __m256i;
   static constexpr size_t kPartialSteps = SIZE_MAX / 8;
 
-  // Without a shift, sums go on where they stand.
-  template <int kShift>
-  static SS_INLINE Partial Begin(Ints ints) {
-    return kShift == 0 ? ints : _mm256_setzero_si256();
-  }
+  static SS_INLINE Partial Begin() { return _mm256_setzero_si256(); }
   static SS_INLINE Partial Dot(Partial sum, Bytes nibbles, Bytes inputs) {
     return _mm256_dpbusd_avx_epi32(sum, nibbles, inputs);
   }
   template <int kShift>
   static SS_INLINE Ints End(Partial sum, Ints ints) {
-    return kShift == 0 ? sum : _mm256_add_epi32(ints, _mm256_slli_epi32(sum, kShift));
+    return _mm256_add_epi32(ints, _mm256_slli_epi32(sum, kShift));
   }
 };
 

@@ -15,17 +15,13 @@ struct NeonDotprodLanes : NeonVectors {
   using Partial = int32x4_t;
   static constexpr size_t kPartialSteps = SIZE_MAX / 8;
 
-  // Without a shift, sums go on where they stand.
-  template <int kShift>
-  static SS_INLINE Partial Begin(Ints ints) {
-    return kShift == 0 ? ints : vdupq_n_s32(0);
-  }
+  static SS_INLINE Partial Begin() { return vdupq_n_s32(0); }
   static SS_INLINE Partial Dot(Partial sum, Bytes nibbles, Bytes inputs) {
     return vdotq_s32(sum, nibbles, inputs);
   }
   template <int kShift>
   static SS_INLINE Ints End(Partial sum, Ints ints) {
-    return kShift == 0 ? sum : vaddq_s32(ints, vshlq_n_s32(sum, kShift));
+    return vaddq_s32(ints, vshlq_n_s32(sum, kShift));
   }
 };
 

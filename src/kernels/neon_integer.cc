@@ -14,10 +14,7 @@ struct NeonLanes : NeonVectors {
   };
   static constexpr size_t kPartialSteps = 8;
 
-  template <int kShift>
-  static SS_INLINE Partial Begin(Ints) {
-    return {vdupq_n_s16(0), vdupq_n_s16(0)};
-  }
+  static SS_INLINE Partial Begin() { return {vdupq_n_s16(0), vdupq_n_s16(0)}; }
   static SS_INLINE Partial Dot(Partial sum, Bytes nibbles, Bytes inputs) {
     return {vmlal_s8(sum.low, vget_low_s8(nibbles), vget_low_s8(inputs)),
             vmlal_high_s8(sum.high, nibbles, inputs)};

@@ -22,6 +22,7 @@ struct NeonVectors {
   static SS_INLINE Ints SetInt(int32_t value) { return vdupq_n_s32(value); }
   static SS_INLINE Ints LoadInts(const int32_t* from) { return vld1q_s32(from); }
   static SS_INLINE void StoreInts(Ints v, int32_t* to) { vst1q_s32(to, v); }
+  static SS_INLINE Ints Add(Ints a, Ints b) { return vaddq_s32(a, b); }
   static SS_INLINE Floats SetFloat(float value) { return vdupq_n_f32(value); }
   static SS_INLINE Floats LoadFloats(const float* from) { return vld1q_f32(from); }
   static SS_INLINE void StoreFloats(Floats v, float* to) { vst1q_f32(to, v); }

@@ -31,9 +31,8 @@ Result<ComputeMode> ParseComputeMode(std::string_view name) {
 size_t PreparedBytes(ComputeMode mode, size_t k, size_t group) {
   constexpr size_t kLine = 64;
   const size_t groups = k / group;
-  const size_t bytes = mode == ComputeMode::kExact
-                           ? (k + groups) * sizeof(float)
-                           : TermsOf(mode) * k + groups * sizeof(GroupSum);
+  const size_t bytes = mode == ComputeMode::kExact ? (k + groups) * sizeof(float)
+                                                   : TermsOf(mode) * k + groups * sizeof(GroupSum);
   // An odd number of lines: rows whose distance is a multiple of a large power of two would fall
   // into the same few sets of the first-level cache.
   return (bytes + kLine - 1) / kLine / 2 * 2 * kLine + kLine;

@@ -2,11 +2,11 @@
 //
 //   exact   f32 x [k], then f32 sums [groups]
 //   int8, int15
-//           per group its codes, one term after the other: int8 has one, int15 has high and low with
-//           v = 256 high + low. A term holds `group` signed bytes in steps of eight inputs: the
-//           inputs 0, 2, 4, 6 of the step, then 1, 3, 5, 7. So four bytes meet the low nibbles of a
-//           panel's word, the next four its high nibbles, and 64 bytes are a row of a matrix tile.
-//           Then one GroupSum per group.
+//           per group its codes, one term after the other: int8 has one, int15 has high and low
+//           with v = 256 high + low. A term holds `group` signed bytes in steps of eight inputs:
+//           the inputs 0, 2, 4, 6 of the step, then 1, 3, 5, 7. So four bytes meet the low nibbles
+//           of a panel's word, the next four its high nibbles, and 64 bytes are a row of a matrix
+//           tile. Then one GroupSum per group.
 #pragma once
 
 #include <cstddef>

@@ -111,25 +111,24 @@ void PrepareInteger(const float* x, size_t k, size_t group, std::byte* out) {
 template <size_t kTerms>
 void IntegerProduct(const std::byte* panels, const PanelShape& shape, uint32_t first, uint32_t last,
                     PreparedRows x, size_t rows, MutableRows y) {
-  ForEachOutput(panels, shape, first, last, rows, y,
-                [&](size_t r, size_t g, const OutputGroup& weights) {
-                  const IntegerRow<kTerms> row(x.row(r), shape.k);
-                  const auto* codes =
-                      reinterpret_cast<const int8_t*>(row.codes + g * kTerms * shape.group);
-                  int32_t dot = row.sums[g].centre;
-                  for (size_t k = 0; k < shape.group; ++k) {
-                    int32_t v = codes[PlaceOf(k)];
-                    if constexpr (kTerms == 2) v = 256 * v + codes[shape.group + PlaceOf(k)];
-                    dot += weights.value(k) * v;
-                  }
-                  return DotAndSum{row.sums[g].unit * static_cast<float>(dot), row.sums[g].sum};
-                });
+  ForEachOutput(
+      panels, shape, first, last, rows, y, [&](size_t r, size_t g, const OutputGroup& weights) {
+        const IntegerRow<kTerms> row(x.row(r), shape.k);
+        const auto* codes = reinterpret_cast<const int8_t*>(row.codes + g * kTerms * shape.group);
+        int32_t dot = row.sums[g].centre;
+        for (size_t k = 0; k < shape.group; ++k) {
+          int32_t v = codes[PlaceOf(k)];
+          if constexpr (kTerms == 2) v = 256 * v + codes[shape.group + PlaceOf(k)];
+          dot += weights.value(k) * v;
+        }
+        return DotAndSum{row.sums[g].unit * static_cast<float>(dot), row.sums[g].sum};
+      });
 }
 
 }  // namespace
 
-constinit const PanelKernels kScalarExact = {"scalar", PrepareExact, ExactProduct};
-constinit const PanelKernels kScalarInt8 = {"scalar", PrepareInteger<1>, IntegerProduct<1>};
-constinit const PanelKernels kScalarInt15 = {"scalar", PrepareInteger<2>, IntegerProduct<2>};
+constinit const PanelKernels kScalarExact = {"scalar", 64, PrepareExact, ExactProduct};
+constinit const PanelKernels kScalarInt8 = {"scalar", 64, PrepareInteger<1>, IntegerProduct<1>};
+constinit const PanelKernels kScalarInt15 = {"scalar", 64, PrepareInteger<2>, IntegerProduct<2>};
 
 }  // namespace slotstream::kernels

@@ -4,14 +4,14 @@
 #include "kernels/kernel_tables.h"
 #include "kernels/simd_attention-inl.h"
 #include "kernels/simd_bf16-inl.h"
+#include "kernels/simd_exact-inl.h"
 #include "kernels/simd_layers-inl.h"
-#include "kernels/simd_panel-inl.h"
 #include "kernels/simd_vectors-inl.h"
 
 namespace slotstream::kernels::HWY_NAMESPACE {
 
 constexpr PanelKernels MakeExactPanels(std::string_view name) {
-  return {name, PrepareExact, ExactProduct};
+  return {name, kTileRows, PrepareExact, ExactProduct};
 }
 
 constexpr KernelTable MakeTable(std::string_view name, const PanelKernels* exact,

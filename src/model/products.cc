@@ -9,9 +9,6 @@ namespace {
 using checkpoint::Bf16Matrix;
 using checkpoint::PanelMatrix;
 
-// Rows per task: enough to use a panel several times from the cache, few enough that a pass of a
-// few hundred rows still splits when the matrix has few panels.
-constexpr uint32_t kRowsPerTask = 96;
 // bf16 outputs per task: 8 rows of 2,560 inputs are 40 KB, about a first-level cache.
 constexpr uint32_t kBf16OutputsPerTask = 8;
 
@@ -38,10 +35,12 @@ void Compute::AddTasks(const Product& product, size_t rows) {
     outputs = std::get<Bf16Matrix>(product.weight).n;
     step = kBf16OutputsPerTask;
   }
-  for (uint32_t first = 0; first < outputs; first += step) {
-    for (uint32_t row = 0; row < rows; row += kRowsPerTask) {
-      tasks_.push_back({&product, first, std::min(first + step, outputs), row,
-                        std::min(kRowsPerTask, static_cast<uint32_t>(rows) - row)});
+  // Row by row of tiles: a tile's inputs stay in the cache while all the weights pass by.
+  const uint32_t tile = panels().tile_rows;
+  for (uint32_t row = 0; row < rows; row += tile) {
+    const uint32_t count = std::min(tile, static_cast<uint32_t>(rows) - row);
+    for (uint32_t first = 0; first < outputs; first += step) {
+      tasks_.push_back({&product, first, std::min(first + step, outputs), row, count});
     }
   }
 }
