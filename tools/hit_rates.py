@@ -20,11 +20,12 @@ def layers_of(model):
 
 
 def hit_rate(binary, model, slots, tokens):
-    with tempfile.NamedTemporaryFile() as stats:
+    with tempfile.TemporaryDirectory() as scratch:
+        stats = pathlib.Path(scratch) / "stats.json"
         subprocess.run([binary, "run", "--model", model, "--slots", str(slots), "--ids", "1",
                         "--max-tokens", str(tokens), "--max-context", "2048", "--seed", "1",
-                        "--stats-json", stats.name], check=True, capture_output=True)
-        report = json.load(stats)
+                        "--stats-json", stats], check=True, capture_output=True)
+        report = json.loads(stats.read_text())
     experts = report["experts"]
     return experts["hits"] / (experts["hits"] + experts["misses"]), len(report["output_ids"])
 

@@ -39,7 +39,7 @@ class SynthWriter {
       : directory_(std::move(directory)),
         layout_(std::move(layout)),
         options_(options),
-        recipes_(config, options.skew),
+        recipes_(config, options.skew, options.quiet_ids),
         threads_(options.threads) {}
 
   Status Run() {
@@ -266,6 +266,12 @@ Result<SynthSummary> Synthesize(const std::string& destination, const SynthOptio
   while (target.size() > 1 && target.ends_with('/')) target.pop_back();
   SS_RETURN_IF_ERROR(CheckWishes(target, options));
   SS_ASSIGN_OR_RETURN(const ModelConfig config, ParseConfig(options.config, options.config_name));
+  for (const uint32_t id : options.quiet_ids) {
+    if (id < config.vocab_size) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("id {} ends replies, but {} has a vocabulary of {}", id,
+                            options.config_name, config.vocab_size));
+  }
   SS_ASSIGN_OR_RETURN(PackedLayout layout, SyntheticLayout(config, options));
   const std::string work = target + ".synth";
   const SynthSummary summary{.bytes = layout.total_bytes(),

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "io/free_space.h"
@@ -17,8 +18,10 @@ struct SynthOptions {
   std::string config;       // text of config.json
   std::string config_name;  // for messages
   uint64_t seed = 1;
-  uint32_t fold = 1;   // see PackedLayout::fold
-  double skew = 1;     // see WeightRecipes; finite, not negative
+  uint32_t fold = 1;  // see PackedLayout::fold
+  double skew = 1;    // see WeightRecipes; finite, not negative
+  // Ids that replies should not end with or contain; those past the vocabulary are an error.
+  std::vector<uint32_t> quiet_ids;
   bool draft = false;  // write the draft head and the vision tower that the config has
   bool vision = false;
   std::map<std::string, std::string> side_files;  // beside config.json: name and contents

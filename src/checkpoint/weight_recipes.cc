@@ -31,13 +31,13 @@ constexpr float kElsewhere = 0.02f;
 // The mean of sigmoids around zero over the normed streams, which a block reads.
 constexpr double kMixGate = 0.5;
 
-// Deviations of the constant, slow and fresh part of router logits at skew 1, and of their sum. A
-// CLOCK cache over such logits with memories of 2 to 128 tokens has hit rates near those published
-// for the true model (20, 30, 60, 128 of 512 slots: 0.46, 0.55, 0.69, 0.81).
-constexpr double kPopular = 0.7, kRepeated = 1.0, kOwn = 0.7;
+// Deviations of the slow and fresh part of router logits at skew 1, and of their sum; and the
+// tokens over which running means are formed. Chosen among two dozen combinations by the hit rates
+// in docs/SYNTHETIC.md: longer memories make them rise too steeply from 30 to 128 slots, and the
+// part of a mean that never changes, popularity, is enough without constant values' help.
+constexpr double kRepeated = 1.35, kOwn = 1.0;
 constexpr double kLogits = 2.0;  // ties and near ties stay rare
-
-constexpr double kShortestMemory = 2, kLongestMemory = 128;  // in tokens
+constexpr double kShortestMemory = 1.2, kLongestMemory = 8;
 
 // Rms of a delta net's normed and gated output that depends on the token's past: 0.93 of it before
 // the output gate halves it. Measured on a running mean of silu of normal deviates.
@@ -180,6 +180,7 @@ PanelRecipe WeightRecipes::Panels(const ResidentTensor& tensor) const {
     // What never changes would favour the same tokens forever.
     PanelRecipe recipe = plain(2);
     std::ranges::fill(recipe.inputs, kSlowInputs | kFreshInputs);
+    for (const uint32_t id : quiet_ids_) recipe.deviation[id] = 0;
     return recipe;
   }
   return plain(1);
@@ -203,8 +204,8 @@ PanelRecipe WeightRecipes::ExpertDown(const PanelShape& shape) const {
 
 ValueRecipe WeightRecipes::Router(const ResidentTensor& tensor) const {
   const Residual residual = AfterMixer(tensor.name);
-  const double popular = kPopular * skew_, repeated = kRepeated * skew_;
-  const double scale = kLogits / Root(popular * popular + repeated * repeated + kOwn * kOwn);
+  const double repeated = kRepeated * skew_;
+  const double scale = kLogits / Root(repeated * repeated + kOwn * kOwn);
   // Weights that turn a kind's values, normed and mixed, into logits of this deviation.
   const auto weight = [&](double logits, double size, double share) {
     const double seen = kMixGate * size / residual.all * Root(share * config_.hidden_size);
@@ -214,7 +215,7 @@ ValueRecipe WeightRecipes::Router(const ResidentTensor& tensor) const {
   for (uint32_t i = 0; i < recipe.deviation.size(); ++i) {
     recipe.deviation[i] = IsSlow(i)    ? weight(repeated, residual.slow, kSlowShare)
                           : IsFresh(i) ? weight(kOwn, residual.fresh, kFreshShare)
-                                       : weight(popular, kConstant, kConstantShare);
+                                       : 0.0f;
   }
   return recipe;
 }

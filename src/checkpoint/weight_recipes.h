@@ -6,16 +6,18 @@
 //
 //   constant (0)      put there by the embeddings, the same for every token; no block writes here
 //   slow (1 to 4)     written by the mixers alone, whose gated delta nets are made running means
-//                     of what the tokens bring, over 2 to 128 tokens
+//                     of what the tokens bring, over a few tokens
 //   fresh (5 to 7)    the token's own embedding, its n-grams, and what the experts add
 //
-// so that a router's logits are a sum of three parts: one that never changes (popular experts), one
-// that changes slowly (neighbouring tokens choose alike) and one of the token alone. `skew` scales
-// the first two against the third. docs/SYNTHETIC.md has the measured hit rates.
+// so that a router's logits are a sum of two parts: one that changes slowly, about a mean that
+// never changes (neighbouring tokens choose alike, some experts are popular), and one of the token
+// alone. `skew` scales the first against the second. docs/SYNTHETIC.md has the hit rates.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "checkpoint/config.h"
 #include "checkpoint/random_weights.h"
@@ -25,8 +27,10 @@ namespace slotstream::checkpoint {
 
 class WeightRecipes {
  public:
-  // `config` must outlive this. `skew` >= 0; 1 is the published model's.
-  WeightRecipes(const ModelConfig& config, double skew) : config_(config), skew_(skew) {}
+  // `config` must outlive this. `skew` >= 0; 1 is the published model's. The head gives
+  // `quiet_ids`, all below the vocabulary's size, logits of zero, far below the best ones.
+  WeightRecipes(const ModelConfig& config, double skew, std::vector<uint32_t> quiet_ids)
+      : config_(config), skew_(skew), quiet_ids_(std::move(quiet_ids)) {}
 
   // By a tensor's storage: kPanels, kRows, and kBf16 or kFloat32.
   PanelRecipe Panels(const ResidentTensor& tensor) const;
@@ -55,6 +59,7 @@ class WeightRecipes {
 
   const ModelConfig& config_;
   double skew_;
+  std::vector<uint32_t> quiet_ids_;
 };
 
 }  // namespace slotstream::checkpoint

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -70,6 +72,18 @@ Result<SideFiles> MakeTokenizer(const checkpoint::ModelConfig& config) {
                    {"generation_config.json", std::move(made->generation_config_json)}};
 }
 
+// A measurement asks for so many tokens; random weights should not end it early.
+Status KeepRepliesGoing(const checkpoint::ModelConfig& config, checkpoint::SynthOptions& options) {
+  options.quiet_ids.push_back(config.eos_token_id);
+  const auto file = options.side_files.find("generation_config.json");
+  if (file == options.side_files.end()) return {};
+  SS_ASSIGN_OR_RETURN(const checkpoint::GenerationConfig generation,
+                      checkpoint::ParseGenerationConfig(file->second, file->first));
+  options.quiet_ids.insert(options.quiet_ids.end(), generation.eos_token_ids.begin(),
+                           generation.eos_token_ids.end());
+  return {};
+}
+
 Status ReadGeometry(SynthFlags& flags) {
   checkpoint::SynthOptions& options = flags.options;
   if (flags.geometry == "true") {
@@ -93,6 +107,7 @@ Result<int> Synth(SynthFlags flags) {
   SS_ASSIGN_OR_RETURN(options.side_files, flags.tokenizer.empty()
                                               ? MakeTokenizer(config)
                                               : CopyTokenizer(flags.tokenizer, config));
+  SS_RETURN_IF_ERROR(KeepRepliesGoing(config, options));
   options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   InterruptScope interrupt;
   options.cancel = &interrupt.flag();

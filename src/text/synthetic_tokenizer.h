@@ -13,7 +13,7 @@ namespace slotstream::text {
 // Ids that a model's config gives to control tokens.
 struct ControlIds {
   uint32_t end_of_text = 0;
-  std::optional<uint32_t> vision_start, vision_end, image_pad, video_pad;
+  std::optional<uint32_t> vision_start = {}, vision_end = {}, image_pad = {}, video_pad = {};
 };
 
 struct SyntheticTokenizer {
