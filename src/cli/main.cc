@@ -22,6 +22,7 @@ int Main(int argc, char** argv) {
   AddChatCommand(app, action);
   AddInspectCommand(app, action);
   AddPackCommand(app, action);
+  AddSynthCommand(app, action);
   AddLogitsCommand(app, action);
   AddVersionCommand(app, action);
   try {
