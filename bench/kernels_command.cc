@@ -162,7 +162,7 @@ Result<std::vector<Row>> MeasureKernels(const CommonOptions& options) {
   RoundOptions rounds{.rounds = options.rounds > 0 ? options.rounds : kRounds};
   if (options.quick) rounds = {.rounds = 1, .min_seconds = 1e-6};
   QuietCores cores;
-  fmt::print(stderr, "a core adds {:.2f} thousand million times a second\n", cores.reference_ghz());
+  fmt::print(stderr, "one core runs at about {:.2f} GHz\n", cores.reference_ghz());
   return run.Run(rounds, cores);
 }
 

@@ -10,7 +10,7 @@ namespace slotstream::bench {
 // second are the clock rate that a thread really gets.
 class QuietCores {
  public:
-  // Takes the rate of one thread alone as the reference.
+  // Takes the rate of one thread alone as the reference; 0.2 s.
   QuietCores();
 
   // True if `threads` threads at once each get most of the reference rate. Takes 10 ms.
@@ -27,8 +27,7 @@ class QuietCores {
 // 0 where the system does not say.
 uint64_t StolenTicks();
 
-// Brackets one measurement with the two checks. With one thread every measurement counts: the
-// scheduler finds it a free core if there is one.
+// Brackets one measurement with both checks.
 class QuietWindow {
  public:
   QuietWindow(QuietCores& cores, int threads);
@@ -38,6 +37,7 @@ class QuietWindow {
  private:
   QuietCores& cores_;
   int threads_;
+  uint64_t start_nanos_;
   uint64_t stolen_;
   bool quiet_before_;
 };

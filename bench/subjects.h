@@ -29,9 +29,9 @@ class ThreadPools {
 
 // A row to be: what it measures, and the keys of the measurements that it is compared with.
 struct Subject {
-  Row row;               // its value, roof and peer are filled in at the end
-  double work = 0;       // bytes or operations of one run; the value is 1e-9 work per second
-  std::string key = {};   // of its measurement
+  Row row;                    // its value, roof and peer are filled in at the end
+  double work = 0;            // bytes or operations of one run; the value is 1e-9 work per second
+  std::string key = {};       // of its measurement
   std::string roof_key = {};  // of another subject; empty: none
   double roof_scale = 1;
   std::vector<std::pair<std::string, std::string>> peers = {};  // by weights' type: keys
