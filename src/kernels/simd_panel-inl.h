@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include <hwy/cache_control.h>
+#include "kernels/prepared_rows.h"
 #include "kernels/simd_nibbles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -163,8 +164,18 @@ using PanelRowsFunction = void (*)(const std::byte*, const PanelShape&, uint32_t
 inline constexpr PanelRowsFunction kPanelRows[] = {PanelRows<1>, PanelRows<2>, PanelRows<3>,
                                                    PanelRows<4>, PanelRows<5>, PanelRows<6>};
 
-inline void PanelProduct(const std::byte* panels, const PanelShape& shape, uint32_t first,
-                         uint32_t last, ConstRows x, ConstRows sums, size_t rows, MutableRows y) {
+inline void PrepareExact(const float* x, size_t k, size_t group, std::byte* out) {
+  auto* floats = reinterpret_cast<float*>(out);
+  std::memcpy(floats, x, k * sizeof(float));
+  for (size_t g = 0; g < k / group; ++g) floats[k + g] = Sum16(x + g * group, group);
+}
+
+inline void ExactProduct(const std::byte* panels, const PanelShape& shape, uint32_t first,
+                         uint32_t last, PreparedRows prepared, size_t rows, MutableRows y) {
+  const size_t stride = prepared.stride / sizeof(float);
+  const ExactRow first_row(prepared.data, shape.k);
+  const ConstRows x{first_row.x, stride};
+  const ConstRows sums{first_row.sums, stride};
   constexpr size_t kMost = std::size(kPanelRows);
   // A tile's inputs (480 KiB at k = 2560) stay in the second-level cache while panels stream by.
   constexpr size_t kTile = 8 * kMost;

@@ -10,11 +10,15 @@
 
 namespace slotstream::kernels::HWY_NAMESPACE {
 
-constexpr KernelTable MakeTable(std::string_view name) {
+constexpr PanelKernels MakeExactPanels(std::string_view name) {
+  return {name, PrepareExact, ExactProduct};
+}
+
+constexpr KernelTable MakeTable(std::string_view name, const PanelKernels* exact,
+                                const PanelKernels* int8, const PanelKernels* int15) {
   return {
       .name = name,
-      .group_sums = GroupSums,
-      .panel_product = PanelProduct,
+      .panels = {exact, int8, int15},
       .bf16_product = Bf16Product,
       .dequantize_row = DequantizeRow,
       .dot = Dot16,

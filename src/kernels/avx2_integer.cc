@@ -1,0 +1,40 @@
+// The integer products for AVX2, which multiplies bytes and adds the products in pairs of 16 bits.
+#if defined(__x86_64__)
+
+#define SS_INTEGER_TARGET "avx2,fma"
+#include "kernels/avx2_lanes-inl.h"
+
+HWY_PUSH_ATTRIBUTES(SS_INTEGER_TARGET)
+namespace slotstream::kernels {
+
+struct Avx2Lanes : Avx2Vectors {
+  static constexpr size_t kHeldSteps = 4;
+  static constexpr size_t kRowsAtOnce = 4;
+  // Partial sums and words of as many vectors as 16 registers hold.
+  template <size_t kTerms>
+  static constexpr size_t kWide = kTerms == 1 ? 4 : 2;
+
+  // Sums of 16 bits: four products of at most 15 * 128 a step, so four steps stay in range.
+  using Partial = __m256i;
+  static constexpr size_t kPartialSteps = 4;
+
+  template <int kShift>
+  static SS_INLINE Partial Begin(Ints) {
+    return _mm256_setzero_si256();
+  }
+  static SS_INLINE Partial Dot(Partial sum, Bytes nibbles, Bytes inputs) {
+    return _mm256_add_epi16(sum, _mm256_maddubs_epi16(nibbles, inputs));
+  }
+  template <int kShift>
+  static SS_INLINE Ints End(Partial sum, Ints ints) {
+    return _mm256_add_epi32(ints, _mm256_madd_epi16(sum, _mm256_set1_epi16(1 << kShift)));
+  }
+};
+
+constinit const PanelKernels kAvx2Int8 = MakeIntegerPanels<Avx2Lanes, 1>("avx2");
+constinit const PanelKernels kAvx2Int15 = MakeIntegerPanels<Avx2Lanes, 2>("avx2");
+
+}  // namespace slotstream::kernels
+HWY_POP_ATTRIBUTES
+
+#endif
