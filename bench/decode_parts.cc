@@ -77,7 +77,6 @@ class Parts {
       : config_(config), weights_(weights), pools_(pools) {}
 
   void Add(size_t index, const DecodedToken& token, const TokenCost& cost) {
-    const ModeKernels& kernels = kernels_.emplace_back(KernelsOf(*token.table, token.mode));
     ThreadPool& threads = pools_.of(token.threads);
     for (const MatrixRole& role : cost.roles) {
       const std::string name =
@@ -93,7 +92,8 @@ class Parts {
       ProductCase& product_case = cases_.emplace_back(
           OneRow(role.name, role.n, role.k, together, role.shared || together == 1));
       product_case.group = role.group;
-      Products& product = products_.emplace_back(product_case, kernels, weights_, threads);
+      Products& product =
+          products_.emplace_back(product_case, *token.table, token.mode, weights_, threads);
       AddPart(index, token, name, static_cast<double>(role.count) / together,
               [&product] { return product.Run(); });
     }
@@ -121,7 +121,6 @@ class Parts {
   const checkpoint::ModelConfig& config_;
   WeightBuffer& weights_;
   ThreadPools& pools_;
-  std::list<ModeKernels> kernels_;
   std::list<ProductCase> cases_;
   std::list<Products> products_;
   std::list<Bf16Product> bf16_;
@@ -133,8 +132,8 @@ class Parts {
 Row RowOf(const DecodedToken& token, const std::string& name, std::optional<double> milliseconds) {
   return {.group = kGroupName,
           .name = name,
-          .mode = token.mode,
-          .isa = std::string(token.table->name),
+          .mode = std::string(kernels::NameOf(token.mode)),
+          .isa = std::string(token.table->panel(token.mode).instructions),
           .threads = token.threads,
           .rows = 1,
           .value = milliseconds,

@@ -13,7 +13,7 @@ namespace slotstream::bench {
 // A decoded token of the whole model, as measured.
 struct DecodedToken {
   const kernels::KernelTable* table = nullptr;
-  std::string mode;
+  kernels::ComputeMode mode = kernels::ComputeMode::kExact;
   int threads = 1;
   double milliseconds = 0;
 };

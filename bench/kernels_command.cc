@@ -107,27 +107,29 @@ class KernelRun {
         theirs.row.mode = type;
         theirs.row.isa = "llama.cpp";
         theirs.key = fmt::format("{} {}", name, type);
-        if (memory) theirs.roof_key = subjects_.AddMemoryRoof(threads);
+        if (memory) theirs.roof_keys = subjects_.AddMemoryRoof(threads);
         peers.emplace_back(type, theirs.key);
         peer_subjects.emplace_back(theirs, *id);
       }
     }
     for (const kernels::KernelTable* table : setup_.tables) {
-      for (const std::string& mode : setup_.modes) {
+      for (const kernels::ComputeMode mode : setup_.modes) {
         Subject ours = subject;
-        const ModeKernels& kernels = kernels_.emplace_back(KernelsOf(*table, mode));
-        ours.row.mode = mode;
-        ours.row.isa = std::string(kernels.instructions);
-        ours.key = fmt::format("{} {} {}", name, table->name, mode);
+        const std::string_view instructions = table->panel(mode).instructions;
+        ours.row.mode = kernels::NameOf(mode);
+        ours.row.isa = std::string(instructions);
+        ours.key = fmt::format("{} {} {}", name, table->name, ours.row.mode);
         ours.peers = peers;
         if (memory) {
-          ours.roof_key = subjects_.AddMemoryRoof(threads);
+          ours.roof_keys = subjects_.AddMemoryRoof(threads);
         } else {
-          ours.roof_key = subjects_.AddPeak(kernels.instructions, mode != "exact", threads);
+          ours.roof_keys =
+              subjects_.AddPeak(instructions, mode != kernels::ComputeMode::kExact, threads);
           // Two integer products for each weight and activation.
-          if (mode == "int15") ours.roof_scale = 0.5;
+          if (mode == kernels::ComputeMode::kInt15) ours.roof_scale = 0.5;
         }
-        Products& products = products_.emplace_back(product, kernels, weights_, pools_.of(threads));
+        Products& products =
+            products_.emplace_back(product, *table, mode, weights_, pools_.of(threads));
         subjects_.Add(std::move(ours), [&products] { return products.Run(); });
       }
     }
@@ -143,7 +145,6 @@ class KernelRun {
   ThreadPools pools_;
   Subjects subjects_;
   std::list<ProductCase> cases_;
-  std::list<ModeKernels> kernels_;
   std::list<Products> products_;
 };
 

@@ -45,7 +45,7 @@ std::optional<double> Inverse(const std::optional<double>& seconds, double count
 
 struct OurSamples {
   const kernels::KernelTable* table;
-  std::string mode;
+  kernels::ComputeMode mode;
   int threads;
   Samples prefill, decode, disturbed;  // tokens a second
 };
@@ -55,8 +55,14 @@ struct PeerSamples {
 };
 // What the machine can do with so many threads.
 struct RoofSamples {
-  Samples memory;                        // bytes a second
+  std::map<int, Samples> memory;         // bytes a second, by streams
   std::map<std::string, Samples> peaks;  // operations a second, by mode and kernels
+
+  std::optional<double> best_memory() const {
+    std::optional<double> best;
+    for (const auto& [streams, samples] : memory) best = std::max(best, samples.median());
+    return best;
+  }
 };
 
 class ModelComparison {
@@ -67,7 +73,7 @@ class ModelComparison {
     most_threads_ = *std::max_element(setup.threads.begin(), setup.threads.end());
     for (const int threads : setup.threads) {
       for (const kernels::KernelTable* table : setup.tables) {
-        for (const std::string& mode : setup.modes) {
+        for (const kernels::ComputeMode mode : setup.modes) {
           ours_.push_back({table, mode, threads, {}, {}, {}});
         }
       }
@@ -90,27 +96,31 @@ class ModelComparison {
   bool has_peer() const { return !options_.common.peer.empty() && !options_.peer_model.empty(); }
   bool disturb(int threads) const { return threads == most_threads_ && threads > 1; }
 
-  static std::string PeakKey(const kernels::KernelTable& table, const std::string& mode) {
-    return fmt::format("{} {}", table.name, mode);
+  static std::string PeakKey(const kernels::KernelTable& table, kernels::ComputeMode mode) {
+    return fmt::format("{} {}", table.name, kernels::NameOf(mode));
   }
 
   void MeasureRoofs(int threads) {
     ThreadPool& pool = pools_.of(threads);
     RoofSamples& roofs = roofs_[threads];
+    const size_t bytes = weights_.size() / 4;
     for (int i = 0; i < kRoofReadings; ++i) {
-      QuietWindow window(cores_, threads);
-      const double bytes = static_cast<double>(weights_.size() / 4);
-      const double seconds = ReadMemory(weights_, weights_.size() / 4, pool, roof_position_);
-      roofs.memory.Add(window.Counts() ? std::optional(bytes / seconds) : std::nullopt);
+      for (const int streams : kReadStreams) {
+        QuietWindow window(cores_, threads);
+        const double seconds = ReadMemory(weights_, bytes, streams, pool, roof_position_);
+        roofs.memory[streams].Add(
+            window.Counts() ? std::optional(static_cast<double>(bytes) / seconds) : std::nullopt);
+      }
     }
     for (const kernels::KernelTable* table : setup_.tables) {
-      for (const std::string& mode : setup_.modes) {
-        const Peak* peak = FindPeak(KernelsOf(*table, mode).instructions, mode != "exact");
+      for (const kernels::ComputeMode mode : setup_.modes) {
+        const Peak* peak =
+            FindPeak(table->panel(mode).instructions, mode != kernels::ComputeMode::kExact);
         if (peak == nullptr) continue;
         constexpr uint64_t kLoops = 1'000'000;
         QuietWindow window(cores_, threads);
         const double seconds = RunPeak(*peak, kLoops, pool);
-        const double terms = mode == "int15" ? 2 : 1;
+        const double terms = mode == kernels::ComputeMode::kInt15 ? 2 : 1;
         roofs.peaks[PeakKey(*table, mode)].Add(
             window.Counts() ? std::optional(peak->operations * kLoops * threads / seconds / terms)
                             : std::nullopt);
@@ -200,11 +210,13 @@ std::vector<Row> ModelComparison::Rows(const TokenCost& cost) const {
 
   std::vector<Row> roof_rows, rows, scaling;
   for (const auto& [threads, roofs] : roofs_) {
-    Row row = MakeRow("roof", "memory read", roofs.memory, "GB/s");
-    row.value = Scaled(row.value, 1e-9);
-    row.mode = row.isa = "-";
-    row.threads = threads;
-    roof_rows.push_back(row);
+    for (const auto& [streams, samples] : roofs.memory) {
+      Row row = MakeRow("roof", fmt::format("memory read, streams: {}", streams), samples, "GB/s");
+      row.value = Scaled(row.value, 1e-9);
+      row.mode = row.isa = "-";
+      row.threads = threads;
+      roof_rows.push_back(row);
+    }
   }
   std::map<std::tuple<std::string, std::string, std::string>, double> alone;  // prefill, 1 thread
   const auto add_scaling = [&](const Row& prefill) {
@@ -223,8 +235,8 @@ std::vector<Row> ModelComparison::Rows(const TokenCost& cost) const {
     scaling.push_back(row);
   };
   const auto fill = [&](Row row, const OurSamples& ours, const std::optional<double>& theirs) {
-    row.mode = ours.mode;
-    row.isa = std::string(ours.table->name);
+    row.mode = kernels::NameOf(ours.mode);
+    row.isa = std::string(ours.table->panel(ours.mode).instructions);
     row.threads = ours.threads;
     row.peer = theirs;
     if (theirs) {
@@ -252,7 +264,7 @@ std::vector<Row> ModelComparison::Rows(const TokenCost& cost) const {
     Row decode = fill(MakeRow("model decode", model, ours.decode, "tokens/s"), ours,
                       theirs(&PeerSamples::decode));
     decode.rows = 1;
-    decode.roof = Scaled(roofs.memory.median(), 1 / decode_bytes);
+    decode.roof = Scaled(roofs.best_memory(), 1 / decode_bytes);
     rows.push_back(decode);
 
     if (ours.disturbed.rounds == 0) continue;

@@ -70,6 +70,7 @@ Result<ModelSpeed> MeasureSpeed(const ModelConfiguration& configuration, QuietCo
   options.directory = configuration.directory;
   options.kernels = std::string(configuration.table->name);
   options.wishes.slots = std::numeric_limits<uint32_t>::max();  // all
+  options.wishes.compute = configuration.mode;
   options.wishes.threads = configuration.threads;
   options.wishes.pass_rows = static_cast<uint32_t>(configuration.prompt);
   const size_t tokens = std::max(configuration.prompt, configuration.decode);

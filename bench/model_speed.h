@@ -14,7 +14,7 @@ namespace slotstream::bench {
 struct ModelConfiguration {
   std::string directory;
   const kernels::KernelTable* table = nullptr;
-  std::string mode;
+  kernels::ComputeMode mode = kernels::ComputeMode::kExact;
   int threads = 1;
   size_t prompt = 512;
   size_t decode = 32;

@@ -1,6 +1,7 @@
 #include "bench/options.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "plan/machine.h"
 
@@ -21,8 +22,12 @@ Result<Setup> MakeSetup(const CommonOptions& options) {
       setup.tables.push_back(table);
     }
   }
-  setup.modes = options.modes;
-  if (setup.modes.empty()) setup.modes = AllModes();
+  for (const std::string& name : options.modes) {
+    SS_ASSIGN_OR_RETURN(setup.modes.emplace_back(), kernels::ParseComputeMode(name));
+  }
+  if (setup.modes.empty()) {
+    setup.modes.assign(std::begin(kernels::kComputeModes), std::end(kernels::kComputeModes));
+  }
   return setup;
 }
 

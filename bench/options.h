@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "bench/mode_kernels.h"
 #include "bench/report.h"
 #include "kernels/kernels.h"
 
@@ -25,7 +24,7 @@ struct CommonOptions {
 struct Setup {
   std::vector<int> threads;
   std::vector<const kernels::KernelTable*> tables;
-  std::vector<std::string> modes;
+  std::vector<kernels::ComputeMode> modes;
 };
 Result<Setup> MakeSetup(const CommonOptions& options);
 

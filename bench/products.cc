@@ -61,14 +61,14 @@ ProductCase Routed(std::string name, uint32_t n, uint32_t k, uint32_t experts, u
   return routed;
 }
 
-Products::Products(const ProductCase& product_case, const ModeKernels& kernels,
-                   WeightBuffer& weights, ThreadPool& threads)
+Products::Products(const ProductCase& product_case, const kernels::KernelTable& table,
+                   kernels::ComputeMode mode, WeightBuffer& weights, ThreadPool& threads)
     : case_(product_case),
-      kernels_(kernels),
+      kernels_(table.panel(mode)),
       weights_(weights),
       threads_(threads),
       shape_{case_.n, case_.k, case_.group},
-      stride_(kernels.prepared_bytes(case_.k, case_.group)),
+      stride_(kernels::PreparedBytes(mode, case_.k, case_.group)),
       input_rows_(case_.shared_input ? case_.rows[0] : case_.total_rows()) {
   x_ = RandomRows(input_rows_ * case_.k);
   // Room to start at a cache line.

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "bench/mode_kernels.h"
 #include "bench/weight_buffer.h"
 #include "kernels/kernels.h"
 
@@ -45,8 +44,8 @@ ProductCase Routed(std::string name, uint32_t n, uint32_t k, uint32_t experts, u
 class Products {
  public:
   // Everything passed must outlive it.
-  Products(const ProductCase& product_case, const ModeKernels& kernels, WeightBuffer& weights,
-           ThreadPool& threads);
+  Products(const ProductCase& product_case, const kernels::KernelTable& table,
+           kernels::ComputeMode mode, WeightBuffer& weights, ThreadPool& threads);
 
   // Prepares the rows and multiplies them with weights that no cache holds. Returns the seconds.
   double Run();
@@ -62,7 +61,7 @@ class Products {
   void AddTasks();
 
   const ProductCase& case_;
-  const ModeKernels& kernels_;
+  const kernels::PanelKernels& kernels_;
   WeightBuffer& weights_;
   ThreadPool& threads_;
   checkpoint::PanelShape shape_;

@@ -20,30 +20,35 @@ bool Subjects::Has(const std::string& key) const {
                      [&](const Measurement& measurement) { return measurement.key == key; });
 }
 
-std::string Subjects::AddMemoryRoof(int threads) {
-  std::string key = fmt::format("roof memory {}", threads);
-  if (Has(key)) return key;
+std::vector<std::string> Subjects::AddMemoryRoof(int threads) {
   const size_t bytes = std::min(kRoofBytes, weights_.size());
-  roofs_.push_back({.row = {.group = kRoofGroup,
-                            .name = "memory read",
-                            .mode = "-",
-                            .isa = "-",
-                            .threads = threads,
-                            .unit = "GB/s"},
-                    .work = static_cast<double>(bytes),
-                    .key = key});
-  measurements_.push_back(
-      {key, threads, [this, bytes, &pool = pools_.of(threads), position = size_t{0}]() mutable {
-         return ReadMemory(weights_, bytes, pool, position);
-       }});
-  return key;
+  std::vector<std::string> keys;
+  for (const int streams : kReadStreams) {
+    const std::string& key = keys.emplace_back(fmt::format("roof memory {} {}", threads, streams));
+    if (Has(key)) continue;
+    roofs_.push_back({.row = {.group = kRoofGroup,
+                              .name = fmt::format("memory read, streams: {}", streams),
+                              .mode = "-",
+                              .isa = "-",
+                              .threads = threads,
+                              .unit = "GB/s"},
+                      .work = static_cast<double>(bytes),
+                      .key = key});
+    measurements_.push_back(
+        {key, threads,
+         [this, bytes, streams, &pool = pools_.of(threads), position = size_t{0}]() mutable {
+           return ReadMemory(weights_, bytes, streams, pool, position);
+         }});
+  }
+  return keys;
 }
 
-std::string Subjects::AddPeak(std::string_view instructions, bool integer, int threads) {
+std::vector<std::string> Subjects::AddPeak(std::string_view instructions, bool integer,
+                                           int threads) {
   const Peak* peak = FindPeak(instructions, integer);
   if (peak == nullptr) return {};
   std::string key = fmt::format("roof {} {} {}", instructions, peak->what, threads);
-  if (Has(key)) return key;
+  if (Has(key)) return {key};
   roofs_.push_back({.row = {.group = kRoofGroup,
                             .name = std::string(peak->what),
                             .mode = integer ? "int8" : "float32",
@@ -55,7 +60,7 @@ std::string Subjects::AddPeak(std::string_view instructions, bool integer, int t
   measurements_.push_back({key, threads, [peak, &pool = pools_.of(threads)] {
                              return RunPeak(*peak, kRoofLoops, pool);
                            }});
-  return key;
+  return {key};
 }
 
 void Subjects::Add(Subject subject, std::function<double()> seconds) {
@@ -81,8 +86,10 @@ std::vector<Row> Subjects::Run(const RoundOptions& options, QuietCores& cores) {
   std::vector<Row> rows;
   for (Subject& subject : subjects) {
     Row& row = subject.row;
-    if (const auto roof = values.find(subject.roof_key); roof != values.end()) {
-      row.roof = roof->second * subject.roof_scale;
+    for (const std::string& key : subject.roof_keys) {
+      const auto roof = values.find(key);
+      if (roof == values.end()) continue;
+      row.roof = std::max(row.roof.value_or(0), roof->second * subject.roof_scale);
     }
     for (const auto& [type, key] : subject.peers) {
       const auto value = values.find(key);

@@ -29,10 +29,10 @@ class ThreadPools {
 
 // A row to be: what it measures, and the keys of the measurements that it is compared with.
 struct Subject {
-  Row row;                    // its value, roof and peer are filled in at the end
-  double work = 0;            // bytes or operations of one run; the value is 1e-9 work per second
-  std::string key = {};       // of its measurement
-  std::string roof_key = {};  // of another subject; empty: none
+  Row row;               // its value, roof and peer are filled in at the end
+  double work = 0;       // bytes or operations of one run; the value is 1e-9 work per second
+  std::string key = {};  // of its measurement
+  std::vector<std::string> roof_keys = {};  // of other subjects; the highest is the roof
   double roof_scale = 1;
   std::vector<std::pair<std::string, std::string>> peers = {};  // by weights' type: keys
 };
@@ -41,10 +41,10 @@ class Subjects {
  public:
   Subjects(WeightBuffer& weights, ThreadPools& pools) : weights_(weights), pools_(pools) {}
 
-  // Add a subject unless it is there, and return its key.
-  std::string AddMemoryRoof(int threads);
+  // Add roofs unless they are there, and return their keys.
+  std::vector<std::string> AddMemoryRoof(int threads);
   // Empty for instructions without a known peak.
-  std::string AddPeak(std::string_view instructions, bool integer, int threads);
+  std::vector<std::string> AddPeak(std::string_view instructions, bool integer, int threads);
 
   void Add(Subject subject, std::function<double()> seconds);
 
