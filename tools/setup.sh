@@ -10,7 +10,7 @@ for kind in "$@"; do
         libcli11-dev liburing-dev libssl-dev libpcre2-dev libutf8proc-dev libhwy-dev)
       ;;
     test)
-      packages+=(libgtest-dev libgmock-dev googletest python3 python3-venv git
+      packages+=(libgtest-dev libgmock-dev googletest libbenchmark-dev python3 python3-venv git
         g++-aarch64-linux-gnu qemu-user clang-format-19)
       # Node.js often comes from elsewhere.
       command -v npm > /dev/null || packages+=(npm)
