@@ -57,11 +57,18 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::Load(
                       }));
   std::vector<experts::NgramStore*> ngrams;
   for (const auto& store : loaded->ngrams_) ngrams.push_back(store.get());
-  SS_ASSIGN_OR_RETURN(
-      loaded->model_,
-      model::Model::Create(
-          checkpoint, std::move(trunk), *loaded->kernels_, *loaded->threads_, *loaded->store_,
-          ngrams, {.max_rows = loaded->plan_.pass_rows, .compute = loaded->plan_.compute}));
+  SS_ASSIGN_OR_RETURN(loaded->model_,
+                      model::Model::Create(checkpoint, std::move(trunk), *loaded->kernels_,
+                                           *loaded->threads_, *loaded->store_, ngrams,
+                                           {.max_rows = loaded->plan_.pass_rows,
+                                            .compute = loaded->plan_.compute,
+                                            .trace = options.trace}));
+  if (options.trace != nullptr) {
+    SS_RETURN_IF_ERROR(options.trace->Begin({.layers = loaded->config().num_layers(),
+                                             .experts = loaded->config().num_experts,
+                                             .top_k = loaded->config().experts_per_token,
+                                             .sweep_rows = loaded->plan_.sweep_rows}));
+  }
   return loaded;
 }
 

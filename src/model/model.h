@@ -13,6 +13,7 @@
 #include "checkpoint/checkpoint.h"
 #include "experts/expert_store.h"
 #include "experts/ngram_store.h"
+#include "experts/trace_writer.h"
 #include "kernels/kernels.h"
 #include "model/moe.h"
 #include "model/products.h"
@@ -48,6 +49,7 @@ struct Pass {
 struct ModelOptions {
   size_t max_rows = 1;  // of a pass
   kernels::ComputeMode compute = kernels::ComputeMode::kExact;
+  experts::TraceWriter* trace = nullptr;  // told of every visit of a layer's experts; may be null
 };
 
 // Not thread-safe: one pass at a time.
@@ -95,12 +97,14 @@ class Model {
   void Embed(const Pass& pass);
   void RequestNgrams(std::span<const uint32_t> ids, state::Sequence& sequence);
   Status RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence);
+  void Record(uint32_t l, const Pass& pass, const state::Sequence& sequence);
   void RunHead(const Pass& pass);
 
   const checkpoint::ModelConfig& config_;
   checkpoint::ResidentPart trunk_;
   Weights weights_;
   experts::ExpertStore& store_;
+  experts::TraceWriter* trace_;
   std::vector<experts::NgramStore*> ngrams_;
   size_t max_rows_;
   AlignedBuffer memory_;
