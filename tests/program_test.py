@@ -26,7 +26,7 @@ BINARY = SCRATCH = None
 CLEAR_MARGIN = 0.01
 MEGABYTE = 1_000_000
 # Which of `replay`'s policies evicts in the engine.
-ENGINE_POLICY = "clock"
+ENGINE_POLICY = "slru"
 
 
 def plain_cases(think):

@@ -95,11 +95,14 @@ Status LoadedModel::LoadStores(const LoadOptions& options, std::vector<std::stri
                       MakeQueue(options, kExpertDepth, &note));
   if (!note.empty()) notes.push_back(note);
   io_name_ = queue->backend_name();
-  SS_ASSIGN_OR_RETURN(store_, experts::ExpertStore::Create(checkpoint_->experts(), std::move(queue),
-                                                           {.layers = config().num_layers(),
-                                                            .slots = plan_.slots,
-                                                            .sweep_records = plan_.sweep_records,
-                                                            .sweep_rows = plan_.sweep_rows}));
+  SS_ASSIGN_OR_RETURN(store_,
+                      experts::ExpertStore::Create(
+                          checkpoint_->experts(), std::move(queue),
+                          {.layers = config().num_layers(),
+                           .token_needs = config().num_layers() * config().experts_per_token,
+                           .slots = plan_.slots,
+                           .sweep_records = plan_.sweep_records,
+                           .sweep_rows = plan_.sweep_rows}));
   for (size_t i = 0; i < config().ple_layers.size(); ++i) {
     SS_ASSIGN_OR_RETURN(queue, MakeQueue(options, kNgramDepth, nullptr));
     SS_ASSIGN_OR_RETURN(ngrams_.emplace_back(),

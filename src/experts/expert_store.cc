@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "experts/segmented_lru.h"
+
 namespace slotstream::experts {
 namespace {
 
@@ -15,9 +17,10 @@ Result<std::unique_ptr<ExpertStore>> ExpertStore::Create(const checkpoint::Exper
                                                          std::unique_ptr<io::ReadQueue> queue,
                                                          const StoreOptions& options) {
   const size_t record_bytes = format.shape().record_bytes();
-  SS_ASSIGN_OR_RETURN(
-      SlotPool pool, SlotPool::Create(options.slots, record_bytes, options.layers, format.experts(),
-                                      std::make_unique<ClockPolicy>(options.slots)));
+  auto policy = std::make_unique<SegmentedLruPolicy>(
+      options.slots, ProtectedSlots(options.slots, options.token_needs));
+  SS_ASSIGN_OR_RETURN(SlotPool pool, SlotPool::Create(options.slots, record_bytes, options.layers,
+                                                      format.experts(), std::move(policy)));
   SS_ASSIGN_OR_RETURN(RecordReader reader,
                       RecordReader::Create(format, *queue, options.sweep_records));
   SS_ASSIGN_OR_RETURN(

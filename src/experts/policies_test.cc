@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "experts/clock_policy.h"
 #include "experts/frequency_policy.h"
 #include "experts/optimal_policy.h"
 #include "experts/replay.h"
@@ -51,6 +52,13 @@ TEST(SegmentedLru, TheOldestProtectedGoesBackOnProbation) {
   for (uint32_t slot = 0; slot < 4; ++slot) policy.Filled(slot, 0);
   for (uint32_t slot : {0u, 1u, 2u}) policy.Used(slot);  // 0 must go back, as its most recent
   EXPECT_EQ(Victims(policy, 4), (std::vector<uint32_t>{3, 0, 1, 2}));
+}
+
+TEST(SegmentedLru, ProbationHasRoomForAToken) {
+  EXPECT_EQ(ProtectedSlots(100, 40), 40u);
+  EXPECT_EQ(ProtectedSlots(100, 70), 30u);
+  EXPECT_EQ(ProtectedSlots(100, 100), 0u);
+  EXPECT_EQ(ProtectedSlots(20, 480), 0u);
 }
 
 // A slot whose read failed is filled anew without having been a victim.

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 namespace slotstream::experts {
 
@@ -20,20 +19,6 @@ class Policy {
   // A slot for which `evictable` holds; the caller knows that there is one. The slot's entry is
   // gone afterwards.
   virtual uint32_t ChooseVictim(const std::function<bool(uint32_t)>& evictable) = 0;
-};
-
-// CLOCK, or second chance (Corbato 1968): a hand goes round; a slot used since the hand last
-// passed is spared once.
-class ClockPolicy final : public Policy {
- public:
-  explicit ClockPolicy(uint32_t slots) : used_(slots) {}
-  void Filled(uint32_t slot, uint32_t) override { used_[slot] = true; }
-  void Used(uint32_t slot) override { used_[slot] = true; }
-  uint32_t ChooseVictim(const std::function<bool(uint32_t)>& evictable) override;
-
- private:
-  std::vector<bool> used_;
-  uint32_t hand_ = 0;
 };
 
 }  // namespace slotstream::experts

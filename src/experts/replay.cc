@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "experts/clock_policy.h"
 #include "experts/frequency_policy.h"
 #include "experts/optimal_policy.h"
 #include "experts/segmented_lru.h"

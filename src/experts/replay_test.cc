@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "experts/expert_store.h"
+#include "experts/segmented_lru.h"
 #include "experts/test_formats.h"
 
 namespace slotstream::experts {
@@ -28,14 +29,19 @@ TEST(ReplayVisit, CountsWhatTheStoreCounts) {
     auto queue = FaultyQueue({{io::FaultKind::kLate, 0, io::Fault::kEveryLater, 0.2},
                               {io::FaultKind::kReordered, 0, io::Fault::kEveryLater, 0.5}},
                              slots);
-    const auto store = ExpertStore::Create(
-        format, std::move(queue),
-        {.layers = kLayers, .slots = slots, .sweep_records = 4, .sweep_rows = kSweepRows});
+    const auto store = ExpertStore::Create(format, std::move(queue),
+                                           {.layers = kLayers,
+                                            .token_needs = 4 * kLayers,
+                                            .slots = slots,
+                                            .sweep_records = 4,
+                                            .sweep_rows = kSweepRows});
     ASSERT_TRUE(store);
     const TraceHeader header = {
         .layers = kLayers, .experts = kExperts, .top_k = 4, .sweep_rows = kSweepRows};
-    SlotPool pool =
-        SlotPool::Create(slots, 0, kLayers, kExperts, std::make_unique<ClockPolicy>(slots)).value();
+    SlotPool pool = SlotPool::Create(slots, 0, kLayers, kExperts,
+                                     std::make_unique<SegmentedLruPolicy>(
+                                         slots, ProtectedSlots(slots, 4 * kLayers)))
+                        .value();
     HitCounts counts;
     for (int i = 0; i < 200; ++i) {
       const TraceVisit visit = {.layer = static_cast<uint32_t>(rng() % kLayers),

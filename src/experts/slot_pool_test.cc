@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "experts/clock_policy.h"
+
 namespace slotstream::experts {
 namespace {
 
