@@ -26,6 +26,11 @@ class Server::Handler : public HttpHandler {
     AddOpenAiChatRoutes(router_, service);
     AddOpenAiCompletionRoutes(router_, service);
     AddOpenAiModelRoutes(router_, service);
+    AddResponsesRoutes(router_, service);
+    AddOllamaGenerationRoutes(router_, service);
+    AddOllamaModelRoutes(router_, service);
+    AddAnthropicRoutes(router_, service);
+    AddOperationRoutes(router_, service);
   }
 
   std::optional<HttpResponse> CheckHead(const HttpRequest& head) override {
