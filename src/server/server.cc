@@ -14,6 +14,14 @@ namespace {
 // Answers that are finished but not yet taken get so long when the server stops.
 constexpr auto kLastBytes = std::chrono::milliseconds(1000);
 
+// For the log: no client writes lines of its own into it.
+std::string Printable(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
 // Open without a key: probes of clients and supervisors.
 bool IsPublic(std::string_view path) { return path == "/" || path == "/health"; }
 
@@ -78,6 +86,7 @@ class Server::Handler : public HttpHandler {
     using Kind = ApiError::Kind;
     const Kind kind = status == 413   ? Kind::kTooLarge
                       : status == 431 ? Kind::kHeadTooLarge
+                      : status == 503 ? Kind::kOverloaded
                                       : Kind::kInvalid;
     return ErrorResponse(ErrorFormOf(path), {.kind = kind, .message = std::move(message)});
   }
@@ -88,7 +97,7 @@ class Server::Handler : public HttpHandler {
            bool complete) override {
     if (!log_) return;
     log_(fmt::format("{} {} {} {} {} {:.1f}ms {}B{}{}{}", head.id, head.peer, head.method,
-                     head.path, response.status(), static_cast<double>(nanos) / 1e6,
+                     Printable(head.path), response.status(), static_cast<double>(nanos) / 1e6,
                      response.bytes(), complete ? "" : " left", response.note().empty() ? "" : " ",
                      response.note()));
   }
