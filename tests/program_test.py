@@ -194,6 +194,99 @@ class Errors(unittest.TestCase):
             self.assertIn(process.returncode, (130, -signal.SIGINT))
 
 
+# Every mechanism on, sizes of a toy; the vocabulary has room for a tokenizer of bytes.
+TOY = {"model_type": "qwen4_exp", "text_config": {
+    "vocab_size": 400, "hidden_size": 64, "num_hidden_layers": 6, "full_attention_interval": 3,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32,
+    "partial_rotary_factor": 0.5, "rope_parameters": {"rope_theta": 10000},
+    "indexer_n_heads": 2, "indexer_head_dim": 16, "indexer_budget": 64,
+    "indexer_compress_ratio": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+    "linear_key_head_dim": 32, "linear_value_head_dim": 32, "linear_conv_kernel_dim": 4,
+    "num_experts": 64, "num_experts_per_tok": 4, "moe_intermediate_size": 32,
+    "shared_expert_intermediate_size": 32, "hc_count": 2, "hc_lowrank": 32,
+    "ple_layer_ids": [2], "ple_embed_dim": 64, "ngram_size": 3, "heads_per_ngram": 4,
+    "ngram_vocab_size_base": 500, "make_ngram_vocab_size_divisible_by": 4,
+    "split_ngram_parts": 1, "eos_token_id": 380}}
+
+
+class Synthetic(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.geometry = SCRATCH / "toy.json"
+        cls.geometry.write_text(json.dumps(TOY))
+
+    def synth(self, name, *arguments, **keywords):
+        target = SCRATCH / name
+        shutil.rmtree(target, ignore_errors=True)
+        return target, slotstream("synth", "--geometry", self.geometry, *arguments, target,
+                                  **keywords)
+
+    def test_folded_it_answers_and_verifies(self):
+        target, result = self.synth("folded", "--fold", 16, "--layers", 5)
+        self.assertIn("20 of 320 expert records", result.stdout)
+        self.assertIn("verified", slotstream("pack", "--verify", target).stdout)
+        self.assertIn("folded: 20 expert records", slotstream("inspect", target).stdout)
+        stats = SCRATCH / "synthetic.json"
+        reply = slotstream("run", "--model", target, "--prompt", "Hello", "--max-tokens", 40,
+                           "--slots", 40, "--seed", 3, "--stats-json", stats)
+        report = json.loads(stats.read_text())
+        self.assertEqual(len(report["output_ids"]), 40)
+        self.assertGreater(len(set(report["output_ids"])), 10)
+        self.assertGreater(report["experts"]["misses"], 0)
+        self.assertTrue(reply.stdout.strip())
+
+    def test_with_another_checkpoints_tokenizer(self):
+        target, result = self.synth("borrowed", "--tokenizer", MODEL, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("4096 ids, the geometry a vocabulary of 400", result.stderr)
+        self.geometry.with_name("wide.json").write_text(json.dumps(
+            {**TOY, "text_config": {**TOY["text_config"], "vocab_size": 5000}}))
+        shutil.rmtree(target, ignore_errors=True)
+        slotstream("synth", "--geometry", self.geometry.with_name("wide.json"), "--tokenizer",
+                   MODEL, target)
+        for name in ("tokenizer.json", "generation_config.json"):
+            self.assertEqual((target / name).read_bytes(), (MODEL / name).read_bytes())
+        slotstream("run", "--model", target, "--prompt", "Hello", "--max-tokens", 5)
+
+    def test_refusals(self):
+        for arguments, status, word in ((["--layers", 0], 2, "--layers"),
+                                        (["--layers", 7], 1, "has 6"),
+                                        (["--fold", 0], 2, "--fold"),
+                                        (["--fold", 1000], 1, "fold of 1000"),
+                                        (["--skew", -1], 2, "--skew"),
+                                        (["--vision"], 1, "no vision tower"),
+                                        (["--tokenizer", SCRATCH / "none"], 1, "none")):
+            target, result = self.synth("refused", *arguments, check=False)
+            self.assertEqual(result.returncode, status, result.stderr)
+            self.assertIn(word, result.stderr)
+            self.assertFalse(target.exists())
+        result = slotstream("synth", "--geometry", SCRATCH / "no.json", SCRATCH / "x", check=False)
+        self.assertIn("no.json", result.stderr)
+        target, _ = self.synth("there")
+        result = slotstream("synth", "--geometry", self.geometry, target, check=False)
+        self.assertIn("exists already", result.stderr)
+
+    def test_killed_it_is_absent_or_complete(self):
+        generator = random.Random(4)
+        target, kills = SCRATCH / "killed_synth", 0
+        shutil.rmtree(target, ignore_errors=True)
+        for _ in range(15):
+            process = subprocess.Popen([BINARY, "synth", "--geometry", self.geometry, target],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                process.communicate(timeout=generator.uniform(0.001, 0.03))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                kills += 1
+            if target.exists():
+                slotstream("pack", "--verify", target)
+                shutil.rmtree(target)
+        self.assertGreater(kills, 0)
+        slotstream("synth", "--geometry", self.geometry, target)
+        slotstream("pack", "--verify", target)
+
+
 class Packed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

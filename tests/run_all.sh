@@ -42,6 +42,9 @@ stage "goldens" "$python" tests/goldens_test.py "$build/slotstream" "$scratch" -
 stage "program" "$python" tests/program_test.py "$build/slotstream" "$scratch"
 stage "server" "$python" tests/server_test.py "$build/slotstream" "$scratch"
 stage "client libraries" "$python" tests/clients_test.py "$build/slotstream" "$scratch"
+if [[ -e $build/slotstream-bench ]]; then
+  stage "benchmarks run" "$python" tests/bench_test.py "$build/slotstream-bench" "$scratch"
+fi
 stage "a large vocabulary" fetch_vocabulary
 stage "tokenizer parity" "$python" tests/tokenizer_parity.py --tool "$build/tests/tokenizer_tool" \
   --npm "$build/npm" models/miniature/tokenizer.json

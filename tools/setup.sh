@@ -11,7 +11,7 @@ for kind in "$@"; do
         libboost1.81-dev)
       ;;
     test)
-      packages+=(libgtest-dev libgmock-dev googletest python3 python3-venv git
+      packages+=(libgtest-dev libgmock-dev googletest libbenchmark-dev python3 python3-venv git
         g++-aarch64-linux-gnu qemu-user clang-format-19)
       # Node.js often comes from elsewhere.
       command -v npm > /dev/null || packages+=(npm)

@@ -29,17 +29,16 @@ void AddResidentPart(const char* name, Part part, const ResidentLayout& layout, 
   out.resident_bytes += layout.bytes;
 }
 
-void AddExperts(const ExpertShape& shape, uint64_t records, uint64_t record_bytes,
+// `bytes`: of the file; fewer than the records' where it is folded.
+void AddExperts(const ExpertShape& shape, uint64_t records, uint64_t record_bytes, uint64_t bytes,
                 Description& out) {
   const ModelConfig& config = *out.config;
   out.expert_records = records;
   out.expert_record_bytes = record_bytes;
   const uint64_t values = uint64_t{shape.gate.n} * shape.gate.k +
                           uint64_t{shape.up.n} * shape.up.k + uint64_t{shape.down.n} * shape.down.k;
-  out.parts.push_back({.name = "experts",
-                       .parameters = records * values,
-                       .bytes = records * record_bytes,
-                       .resident = false});
+  out.parts.push_back(
+      {.name = "experts", .parameters = records * values, .bytes = bytes, .resident = false});
   out.expert_bytes_per_token =
       uint64_t{config.num_layers()} * config.experts_per_token * record_bytes;
 }
@@ -72,8 +71,9 @@ void DescribeOriginal(Description& out) {
   if (inventory.vision) {
     AddResidentPart("vision tower", Part::kVision, inventory.vision->layout, out);
   }
-  AddExperts(inventory.expert, inventory.experts.size() * uint64_t{out.config->num_experts},
-             inventory.expert.bytes(), out);
+  const uint64_t records = inventory.experts.size() * uint64_t{out.config->num_experts};
+  AddExperts(inventory.expert, records, inventory.expert.bytes(),
+             records * inventory.expert.bytes(), out);
   if (inventory.ngrams.empty()) return;
   uint64_t rows = 0;
   for (const NgramTableSource& table : inventory.ngrams) rows += table.rows;
@@ -94,7 +94,8 @@ void DescribePacked(Description& out) {
   AddResidentPart("trunk", Part::kTrunk, layout.trunk, out);
   if (layout.draft) AddResidentPart("draft head", Part::kDraft, *layout.draft, out);
   if (layout.vision) AddResidentPart("vision tower", Part::kVision, *layout.vision, out);
-  AddExperts(layout.expert, layout.records(), layout.expert.record_bytes(), out);
+  AddExperts(layout.expert, layout.records(), layout.expert.record_bytes(), layout.experts_bytes(),
+             out);
   if (!layout.ngrams.empty()) {
     uint64_t rows = 0;
     for (const NgramTableLayout& table : layout.ngrams) rows += table.rows;
@@ -103,6 +104,12 @@ void DescribePacked(Description& out) {
   }
   if (!layout.draft) out.notes.push_back("there is no draft head: no speculative decoding");
   if (!layout.vision) out.notes.push_back("there is no vision tower: no pictures");
+  if (layout.fold > 1) {
+    out.notes.push_back(
+        fmt::format("folded: {} expert records and {} n-gram pages are stored, each for {} of the "
+                    "model's; for measurements only",
+                    layout.stored_records(), layout.stored_ngram_pages(), layout.fold));
+  }
   auto opened = PackedCheckpoint::Open(out.directory, {.direct = false});
   if (!opened) out.problems.push_back(opened.error().message);
 }

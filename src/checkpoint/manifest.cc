@@ -40,7 +40,9 @@ json PartJson(std::string_view file, const ResidentLayout& layout) {
 }
 
 json LayoutJson(const PackedLayout& layout) {
-  json out = {{"format", kFormatName}, {"version", kPackedVersion}};
+  const bool folded = layout.fold > 1;
+  json out = {{"format", kFormatName}, {"version", folded ? kFoldedVersion : kPackedVersion}};
+  if (folded) out["fold"] = layout.fold;
   for (size_t i = 0; i < std::size(kParts); ++i) {
     const ResidentLayout* part = layout.part(kParts[i]);
     if (part != nullptr) out["parts"][kPartKeys[i]] = PartJson(PartFile(kParts[i]), *part);
@@ -111,11 +113,11 @@ Result<json> ParseDocument(std::string_view text, std::string_view name) {
     root.Error(ErrorCode::kUnsupported, "format", "this is no packed checkpoint of slotstream");
   }
   const uint32_t version = root.U32("version", 0, UINT32_MAX);
-  if (root.ok() && version != kPackedVersion) {
+  if (root.ok() && version != kPackedVersion && version != kFoldedVersion) {
     root.Error(ErrorCode::kUnsupported, "version",
-               fmt::format("the packed form has version {}, this program knows {}; pack the "
+               fmt::format("the packed form has version {}, this program knows {} and {}; pack the "
                            "original again or use another version of the program",
-                           version, kPackedVersion));
+                           version, kPackedVersion, kFoldedVersion));
   }
   const uint32_t crc = root.U32(kCrcKey, 0, UINT32_MAX);
   if (root.ok() && crc != ManifestChecksum(document)) {
@@ -197,6 +199,10 @@ Result<PackedLayout> ParseLayout(const JsonObject& root, const ModelConfig& conf
   layout.expert_layers = config.num_layers() + (layout.draft ? config.mtp_layers : 0);
   layout.experts = config.num_experts;
   SS_RETURN_IF_ERROR(ParseNgrams(root, config, layout));
+  if (root.ok() && root.U32("version", 0, UINT32_MAX) == kFoldedVersion) {
+    layout.fold = root.U32("fold", 2, UINT32_MAX);
+    if (Status status = CheckFold(layout); !status) root.Corrupt("fold", status.error().message);
+  }
   return layout;
 }
 

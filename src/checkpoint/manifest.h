@@ -12,8 +12,10 @@
 
 namespace slotstream::checkpoint {
 
-// Raised with every change of the layout that older programs would misread.
+// Raised with every change of the layout that older programs would misread. A folded directory has
+// a version of its own, which programs that know no folding refuse.
 inline constexpr uint32_t kPackedVersion = 1;
+inline constexpr uint32_t kFoldedVersion = 2;
 
 // A file known by name, size and contents.
 struct FileIdentity {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "base/crc32c.h"
 
@@ -50,8 +49,7 @@ Status ChunkStream::EndChunk() {
 Status PageStream::AppendPage(std::span<const std::byte> rows) {
   std::array<std::byte, kPageSize> page{};
   std::ranges::copy(rows, page.begin());
-  const uint32_t crc = NgramPageChecksum(page_++, page);
-  std::memcpy(page.data() + kNgramPageData, &crc, sizeof(crc));
+  SealNgramPage(page_++, page);
   return data_.Append(page);
 }
 

@@ -43,8 +43,8 @@ PackedCheckpoint::PackedCheckpoint(std::string directory, ModelConfig config, Ma
       files_(std::move(files)),
       checksums_(std::move(checksums)),
       experts_(MakePackedExperts(manifest_.layout, *files_.experts, checksums_)) {
-  for (const NgramTableLayout& table : manifest_.layout.ngrams) {
-    ngrams_.push_back(MakePackedNgrams(table, *files_.ngrams));
+  for (size_t i = 0; i < manifest_.layout.ngrams.size(); ++i) {
+    ngrams_.push_back(MakePackedNgrams(manifest_.layout, i, *files_.ngrams));
   }
 }
 

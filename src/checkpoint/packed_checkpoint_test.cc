@@ -341,7 +341,7 @@ TEST_F(DamageTest, VerifyCanBeCancelled) {
 TEST_F(DamageTest, AnotherVersionIsNamed) {
   const std::string before = io::ReadTestFile(File("manifest.json"));
   nlohmann::json manifest = nlohmann::json::parse(before);
-  manifest["version"] = kPackedVersion + 1;
+  manifest["version"] = kFoldedVersion + 1;
   SyntheticCheckpoint::WriteText(File("manifest.json"), manifest.dump());
   auto opened = Checkpoint::Open(Packed());
   ASSERT_FALSE(opened);

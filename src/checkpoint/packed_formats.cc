@@ -16,6 +16,7 @@ class PackedExperts final : public ExpertFormat {
                 std::span<const uint32_t> checksums)
       : ExpertFormat(layout.expert, layout.expert_layers, layout.experts),
         file_(file),
+        stored_(layout.stored_records()),
         checksums_(checksums.subspan(layout.first_checksum(uint64_t{0}))) {}
 
   size_t staging_bytes() const override { return 0; }
@@ -48,23 +49,25 @@ class PackedExperts final : public ExpertFormat {
   }
 
   uint64_t FileOrder(uint32_t layer, uint32_t expert) const override {
-    return (uint64_t{layer} * experts() + expert) * record_bytes();
+    return (uint64_t{layer} * experts() + expert) % stored_ * record_bytes();
   }
 
  private:
   uint64_t record_bytes() const { return shape().record_bytes(); }
 
   const io::File& file_;
-  std::span<const uint32_t> checksums_;  // of records
+  uint64_t stored_;                      // records in the file
+  std::span<const uint32_t> checksums_;  // of stored records
 };
 
 class PackedNgrams final : public NgramFormat {
  public:
-  PackedNgrams(const NgramTableLayout& table, const io::File& file)
+  PackedNgrams(const NgramTableLayout& table, const io::File& file, uint64_t stored_pages)
       : NgramFormat(table.rows, table.width, table.group),
         file_(file),
         first_page_(table.first_page),
-        rows_per_page_(table.rows_per_page()) {}
+        rows_per_page_(table.rows_per_page()),
+        stored_pages_(stored_pages) {}
 
   size_t staging_bytes() const override { return kPageSize; }
 
@@ -91,11 +94,13 @@ class PackedNgrams final : public NgramFormat {
   }
 
  private:
-  uint64_t Page(uint64_t row) const { return first_page_ + row / rows_per_page_; }
+  // In the file.
+  uint64_t Page(uint64_t row) const { return (first_page_ + row / rows_per_page_) % stored_pages_; }
 
   const io::File& file_;
   uint64_t first_page_;
   uint64_t rows_per_page_;
+  uint64_t stored_pages_;
 };
 
 }  // namespace
@@ -105,8 +110,9 @@ std::unique_ptr<ExpertFormat> MakePackedExperts(const PackedLayout& layout, cons
   return std::make_unique<PackedExperts>(layout, file, checksums);
 }
 
-std::unique_ptr<NgramFormat> MakePackedNgrams(const NgramTableLayout& table, const io::File& file) {
-  return std::make_unique<PackedNgrams>(table, file);
+std::unique_ptr<NgramFormat> MakePackedNgrams(const PackedLayout& layout, size_t i,
+                                              const io::File& file) {
+  return std::make_unique<PackedNgrams>(layout.ngrams[i], file, layout.stored_ngram_pages());
 }
 
 }  // namespace slotstream::checkpoint

@@ -16,7 +16,8 @@ namespace slotstream::checkpoint {
 std::unique_ptr<ExpertFormat> MakePackedExperts(const PackedLayout& layout, const io::File& file,
                                                 std::span<const uint32_t> checksums);
 
-// One page per row. `file` outlives the result.
-std::unique_ptr<NgramFormat> MakePackedNgrams(const NgramTableLayout& table, const io::File& file);
+// The i-th table: one page per row. `file` outlives the result.
+std::unique_ptr<NgramFormat> MakePackedNgrams(const PackedLayout& layout, size_t i,
+                                              const io::File& file);
 
 }  // namespace slotstream::checkpoint

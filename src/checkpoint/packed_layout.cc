@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/crc32c.h"
 
@@ -26,6 +27,11 @@ std::string_view PartFile(Part part) {
 
 uint32_t NgramPageChecksum(uint64_t page, std::span<const std::byte> data) {
   return Crc32c(data.first(kNgramPageData), Crc32c(std::as_bytes(std::span(&page, 1))));
+}
+
+void SealNgramPage(uint64_t page, std::span<std::byte> data) {
+  const uint32_t crc = NgramPageChecksum(page, data);
+  std::memcpy(data.data() + kNgramPageData, &crc, sizeof(crc));
 }
 
 const ResidentLayout* PackedLayout::part(Part which) const {
@@ -53,12 +59,12 @@ uint64_t PackedLayout::first_checksum(Part which) const {
   return first;
 }
 
-uint64_t PackedLayout::first_checksum(uint64_t record) const {
+uint64_t PackedLayout::first_checksum(uint64_t stored_record) const {
   uint64_t first = 0;
   for (Part which : kParts) {
     if (part(which) != nullptr) first += Chunks(part(which)->bytes);
   }
-  return first + record * Chunks(expert.record_bytes());
+  return first + stored_record * Chunks(expert.record_bytes());
 }
 
 uint64_t PackedLayout::total_bytes() const {
@@ -67,6 +73,21 @@ uint64_t PackedLayout::total_bytes() const {
     if (part(which) != nullptr) total += part(which)->bytes;
   }
   return total;
+}
+
+Status CheckFold(const PackedLayout& layout) {
+  if (layout.fold < 1 || layout.fold > layout.records()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("a fold of {} is not between 1 and the {} expert records", layout.fold,
+                            layout.records()));
+  }
+  const auto other_group = [&](const NgramTableLayout& table) {
+    return table.group != layout.ngrams.front().group;
+  };
+  if (layout.fold > 1 && std::ranges::any_of(layout.ngrams, other_group)) {
+    return Fail(ErrorCode::kInvalidArgument, "n-gram tables of different groups cannot be folded");
+  }
+  return {};
 }
 
 Status PlaceNgramTables(std::vector<NgramTableLayout>& tables) {

@@ -1,4 +1,5 @@
-// The configuration of the published model, for tests of its numbers.
+// The configuration of the published model: for synthetic checkpoints, and for tests of its
+// numbers.
 #pragma once
 
 #include <nlohmann/json.hpp>

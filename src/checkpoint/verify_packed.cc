@@ -159,10 +159,14 @@ class Verifier {
     };
     unit.describe = [&, record](uint64_t offset) {
       const uint64_t i = offset / record;
-      return fmt::format("layer {}, expert {}", i / layout_.experts, i % layout_.experts);
+      return fmt::format("layer {}, expert {}{}", i / layout_.experts, i % layout_.experts,
+                         Folded());
     };
     return CheckFile(kExpertsFile, layout_.experts_bytes(), record, unit);
   }
+
+  // For places that stand for others too.
+  std::string_view Folded() const { return layout_.fold > 1 ? ", and what is folded onto it" : ""; }
 
   Status CheckNgrams() {
     if (layout_.ngrams.empty()) return {};
@@ -179,8 +183,8 @@ class Verifier {
           std::ranges::upper_bound(layout_.ngrams, page, {}, &NgramTableLayout::first_page);
       const NgramTableLayout& table = *std::prev(after);
       const uint64_t row = (page - table.first_page) * table.rows_per_page();
-      return fmt::format("layer {}, n-gram rows {} to {}", table.layer, row,
-                         std::min(row + table.rows_per_page(), table.rows) - 1);
+      return fmt::format("layer {}, n-gram rows {} to {}{}", table.layer, row,
+                         std::min(row + table.rows_per_page(), table.rows) - 1, Folded());
     };
     return CheckFile(kNgramFile, layout_.ngram_bytes(), 4 * kChunkBytes, unit);
   }

@@ -18,6 +18,7 @@ void AddServeCommand(CLI::App& app, Action& action);
 void AddLogitsCommand(CLI::App& app, Action& action);
 void AddInspectCommand(CLI::App& app, Action& action);
 void AddPackCommand(CLI::App& app, Action& action);
+void AddSynthCommand(CLI::App& app, Action& action);
 void AddVersionCommand(CLI::App& app, Action& action);
 
 }  // namespace slotstream::cli

@@ -23,6 +23,7 @@ int Main(int argc, char** argv) {
   AddServeCommand(app, action);
   AddInspectCommand(app, action);
   AddPackCommand(app, action);
+  AddSynthCommand(app, action);
   AddLogitsCommand(app, action);
   AddVersionCommand(app, action);
   try {

@@ -32,7 +32,11 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
   command.add_option("--io", options.io, "How to read: auto, uring or threads")
       ->check(CLI::IsMember({"auto", "uring", "threads"}))
       ->capture_default_str();
-  command.add_option("--isa", options.isa, "Kernels: auto, scalar, avx2, avx512 or neon")
+  command.add_option("--isa", options.isa, "Kernels: auto, or a name that `version` lists")
+      ->capture_default_str();
+  command
+      .add_option("--compute", options.compute,
+                  "How activations meet 4-bit weights: exact (float32), int15 or int8")
       ->capture_default_str();
 }
 
@@ -40,6 +44,7 @@ Result<engine::LoadOptions> ToLoadOptions(const ModelOptions& options, const CLI
   engine::LoadOptions load;
   load.directory = options.directory;
   load.kernels = options.isa;
+  SS_ASSIGN_OR_RETURN(load.wishes.compute, kernels::ParseComputeMode(options.compute));
   if (options.io == "uring") load.io = io::BackendKind::kUring;
   if (options.io == "threads") load.io = io::BackendKind::kThreads;
   if (command.count("--slots") > 0) load.wishes.slots = options.slots;
@@ -66,8 +71,9 @@ Result<std::unique_ptr<engine::LoadedModel>> LoadModel(const ModelOptions& optio
   bar.Finish();
   if (!model) return model;
   for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
-  fmt::print(stderr, "plan: {}; {} threads, {} kernels, {} reads\n", (*model)->plan().Summary(),
-             (*model)->plan().threads, (*model)->kernels().name, (*model)->io_name());
+  fmt::print(stderr, "plan: {}; {} threads, {} kernels, {} products, {} reads\n",
+             (*model)->plan().Summary(), (*model)->plan().threads, (*model)->kernels().name,
+             kernels::NameOf((*model)->plan().compute), (*model)->io_name());
   return model;
 }
 

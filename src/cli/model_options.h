@@ -20,6 +20,7 @@ struct ModelOptions {
   double memory_gb = 0;
   std::string io = "auto";
   std::string isa = "auto";
+  std::string compute = std::string(kernels::NameOf(kernels::kDefaultComputeMode));
 };
 
 void AddModelOptions(CLI::App& command, ModelOptions& options);

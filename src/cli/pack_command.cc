@@ -21,27 +21,6 @@ namespace {
 constexpr int kExitInterrupted = 130;
 constexpr size_t kVerifyDepth = 32;
 
-// One bar per phase.
-class PhaseBars {
- public:
-  void Update(std::string_view phase, uint64_t done, uint64_t total) {
-    if (!bar_ || phase != phase_) {
-      Finish();
-      phase_ = phase;
-      bar_ = std::make_unique<ProgressBar>(phase_);
-    }
-    bar_->Update(done, total);
-  }
-  void Finish() {
-    if (bar_) bar_->Finish();
-    bar_.reset();
-  }
-
- private:
-  std::string phase_;
-  std::unique_ptr<ProgressBar> bar_;
-};
-
 Result<int> Pack(const std::string& source, const std::string& destination) {
   InterruptScope interrupt;
   PhaseBars bars;

@@ -42,4 +42,18 @@ void ProgressBar::Finish() {
   drawn_ = false;
 }
 
+void PhaseBars::Update(std::string_view phase, uint64_t done, uint64_t total) {
+  if (!bar_ || phase != phase_) {
+    Finish();
+    phase_ = phase;
+    bar_.emplace(phase_);
+  }
+  bar_->Update(done, total);
+}
+
+void PhaseBars::Finish() {
+  if (bar_) bar_->Finish();
+  bar_.reset();
+}
+
 }  // namespace slotstream::cli

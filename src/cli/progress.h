@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace slotstream::cli {
 
@@ -20,6 +22,17 @@ class ProgressBar {
   bool drawn_ = false;
   uint64_t start_nanos_;
   uint64_t last_nanos_ = 0;
+};
+
+// Jobs of several phases: a bar for each. Not thread-safe.
+class PhaseBars {
+ public:
+  void Update(std::string_view phase, uint64_t done, uint64_t total);
+  void Finish();
+
+ private:
+  std::string phase_;
+  std::optional<ProgressBar> bar_;
 };
 
 }  // namespace slotstream::cli

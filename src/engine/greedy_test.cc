@@ -31,7 +31,14 @@ OrderedJson MessagesOf(const OrderedJson& golden) {
   return messages;
 }
 
-TEST(Greedy, EqualsTheGoldens) {
+// int15 answers as exact does.
+class Greedy : public testing::TestWithParam<kernels::ComputeMode> {};
+INSTANTIATE_TEST_SUITE_P(Modes, Greedy,
+                         testing::Values(kernels::ComputeMode::kExact,
+                                         kernels::ComputeMode::kInt15),
+                         [](const auto& mode) { return std::string(NameOf(mode.param)); });
+
+TEST_P(Greedy, EqualsTheGoldens) {
   std::ifstream file(std::string(SLOTSTREAM_SOURCE_DIR) + "/tests/goldens/miniature_greedy.json");
   const OrderedJson goldens = OrderedJson::parse(file);
   LoadOptions options;
@@ -40,7 +47,8 @@ TEST(Greedy, EqualsTheGoldens) {
                     .pass_rows = 128,
                     .memory_bytes = 1'000'000'000,
                     .max_context = 4096,
-                    .threads = 2};
+                    .threads = 2,
+                    .compute = GetParam()};
   auto loaded = LoadForTest(options);
   ASSERT_TRUE(loaded) << loaded.error().message;
   Engine engine(std::move(*loaded));

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -67,7 +68,7 @@ inline std::vector<uint32_t> TestIds(const checkpoint::ModelConfig& config, size
 }
 
 // The logits of every id, read in passes of at most `pass_rows`, the last `single` ids one by one.
-inline Result<std::vector<float>> Logits(LoadedModel& loaded, const std::vector<uint32_t>& ids,
+inline Result<std::vector<float>> Logits(LoadedModel& loaded, std::span<const uint32_t> ids,
                                          size_t pass_rows, size_t single) {
   const size_t vocab = loaded.config().vocab_size;
   std::vector<float> logits(ids.size() * vocab);
@@ -76,7 +77,7 @@ inline Result<std::vector<float>> Logits(LoadedModel& loaded, const std::vector<
     const size_t prompt = ids.size() - single;
     const size_t rows = first < prompt ? std::min(pass_rows, prompt - first) : 1;
     model::Pass pass;
-    pass.ids = std::span(ids).subspan(first, rows);
+    pass.ids = ids.subspan(first, rows);
     pass.logit_rows = rows;
     pass.logits = logits.data() + first * vocab;
     pass.admit_experts = first + rows == prompt;

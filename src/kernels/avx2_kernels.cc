@@ -9,7 +9,9 @@
 
 namespace slotstream::kernels {
 
-constinit const KernelTable kAvx2Kernels = HWY_NAMESPACE::MakeTable("avx2");
+static constinit const PanelKernels exact = HWY_NAMESPACE::MakeExactPanels("avx2");
+constinit const KernelTable kAvx2Kernels =
+    HWY_NAMESPACE::MakeTable("avx2", &exact, &kAvx2Int8, &kAvx2Int15);
 
 }  // namespace slotstream::kernels
 

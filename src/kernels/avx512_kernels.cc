@@ -9,7 +9,9 @@
 
 namespace slotstream::kernels {
 
-constinit const KernelTable kAvx512Kernels = HWY_NAMESPACE::MakeTable("avx512");
+static constinit const PanelKernels exact = HWY_NAMESPACE::MakeExactPanels("avx512");
+constinit const KernelTable kAvx512Kernels =
+    HWY_NAMESPACE::MakeTable("avx512", &exact, &kAvx2Int8, &kAvx2Int15);
 
 }  // namespace slotstream::kernels
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include "kernels/cpu_features.h"
 #include "kernels/kernel_tables.h"
 
 namespace slotstream::kernels {
@@ -11,68 +12,59 @@ namespace {
 
 // A table of this build, and the first instruction-set extension it needs that is missing here.
 struct Candidate {
-  const KernelTable* table;
+  KernelTable table;
   std::string_view missing;  // empty: this processor and operating system can run it
 };
 
-#if defined(__x86_64__)
-
-// The extensions that the compiler may use in code for Highway's HWY_AVX2 and HWY_AVX3 targets
-// (without AES, which is switched off). __builtin_cpu_supports also asks whether the operating
-// system saves the wide registers. It wants literals, hence a macro.
-#define SS_REQUIRE(feature) \
-  if (!__builtin_cpu_supports(feature)) return feature
-
-std::string_view MissingForAvx2() {
-  SS_REQUIRE("avx2");
-  SS_REQUIRE("fma");
-  SS_REQUIRE("f16c");
-  SS_REQUIRE("bmi");
-  SS_REQUIRE("bmi2");
-  return {};
+[[maybe_unused]] KernelTable WithIntegers(const KernelTable& table, std::string_view name,
+                                          const PanelKernels& int8, const PanelKernels& int15) {
+  KernelTable copy = table;
+  copy.name = name;
+  copy.panels[static_cast<size_t>(ComputeMode::kInt8)] = &int8;
+  copy.panels[static_cast<size_t>(ComputeMode::kInt15)] = &int15;
+  return copy;
 }
-
-std::string_view MissingForAvx512() {
-  if (std::string_view missing = MissingForAvx2(); !missing.empty()) return missing;
-  SS_REQUIRE("avx512f");
-  SS_REQUIRE("avx512vl");
-  SS_REQUIRE("avx512dq");
-  SS_REQUIRE("avx512bw");
-  return {};
-}
-
-#undef SS_REQUIRE
-#endif
 
 // Slowest first.
 auto Candidates() {
   return std::to_array<Candidate>({
-      {&kScalarKernels, {}},
+      {kScalarKernels, {}},
 #if defined(__x86_64__)
-      {&kAvx2Kernels, MissingForAvx2()},
-      {&kAvx512Kernels, MissingForAvx512()},
+      {kAvx2Kernels, MissingForAvx2()},
+      {WithIntegers(kAvx2Kernels, "avxvnni", kAvxVnniInt8, kAvxVnniInt15), MissingForAvxVnni()},
+      {kAvx512Kernels, MissingForAvx512()},
+      {WithIntegers(kAvx512Kernels, "avx512vnni", kAvx512VnniInt8, kAvx512VnniInt15),
+       MissingForAvx512Vnni()},
+      {WithIntegers(kAvx512Kernels, "amx", kAmxInt8, kAmxInt15), MissingForAmx()},
 #elif defined(__aarch64__)
-      {&kNeonKernels, {}},  // part of every arm64 processor
+      {kNeonKernels, {}},  // part of every arm64 processor
+      {WithIntegers(kNeonKernels, "neon_dotprod", kNeonDotprodInt8, kNeonDotprodInt15),
+       MissingForDotprod()},
 #endif
   });
 }
 
-struct Runnable {
-  std::array<const KernelTable*, std::tuple_size_v<decltype(Candidates())>> tables;
+struct Tables {
+  decltype(Candidates()) candidates = Candidates();
+  std::array<const KernelTable*, std::tuple_size_v<decltype(Candidates())>> runnable;
   size_t count = 0;
 
-  Runnable() {
-    for (const Candidate& candidate : Candidates()) {
-      if (candidate.missing.empty()) tables[count++] = candidate.table;
+  Tables() {
+    for (const Candidate& candidate : candidates) {
+      if (candidate.missing.empty()) runnable[count++] = &candidate.table;
     }
   }
 };
 
+const Tables& AllTables() {
+  static const Tables tables;
+  return tables;
+}
+
 }  // namespace
 
 std::span<const KernelTable* const> AvailableKernels() {
-  static const Runnable runnable;
-  return {runnable.tables.data(), runnable.count};
+  return {AllTables().runnable.data(), AllTables().count};
 }
 
 Result<const KernelTable*> SelectKernels(std::string_view name) {
@@ -82,8 +74,8 @@ Result<const KernelTable*> SelectKernels(std::string_view name) {
     if (table->name == name) return table;
     names += fmt::format(", {}", table->name);
   }
-  for (const Candidate& candidate : Candidates()) {
-    if (candidate.table->name == name) {
+  for (const Candidate& candidate : AllTables().candidates) {
+    if (candidate.table.name == name) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("kernels '{}' are in this build, but the processor or the operating "
                               "system lacks {}; use one of: {}",

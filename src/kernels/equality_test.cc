@@ -66,26 +66,27 @@ INSTANTIATE_TEST_SUITE_P(Kernels, EqualityTest, testing::ValuesIn(kKernelRuns), 
 TEST(RowCountTest, PanelProductOfARowIsTheSameInAnyCompany) {
   constexpr size_t kRows = 160;
   for (const KernelTable* table : AllKernels()) {
-    Random random(7);
-    const PanelShape shape = {.n = 150, .k = 128, .group = 64};
-    const PanelMatrix matrix(random, shape, Data::kOrdinary);
-    const Input x(random, kRows * shape.k, Data::kOrdinary);
-    Floats sums(kRows * shape.groups());
-    for (size_t r = 0; r < kRows; ++r) {
-      table->group_sums(x.data() + r * shape.k, shape.k, shape.group, &sums[r * shape.groups()]);
-    }
-    const auto product = [&](size_t first, size_t rows) {
-      Floats y(rows * shape.n);
-      table->panel_product(
-          matrix.panels(), shape, 0, shape.panels(), {x.data() + first * shape.k, shape.k},
-          {sums.data() + first * shape.groups(), shape.groups()}, rows, {y.data(), shape.n});
-      return y;
-    };
-    Floats alone;
-    for (size_t r = 0; r < kRows; ++r) alone = alone + product(r, 1);
-    for (size_t rows = 1; rows <= kRows; rows = rows < 20 ? rows + 1 : rows + 35) {
-      const Floats expected(alone.begin(), alone.begin() + rows * shape.n);
-      ASSERT_EQ(Difference(expected, product(0, rows)), "") << table->name << ", " << rows;
+    for (ComputeMode mode : kComputeModes) {
+      Random random(7);
+      const PanelShape shape = {.n = 150, .k = 128, .group = 64};
+      const PanelMatrix matrix(random, shape, Data::kOrdinary);
+      const Input x(random, kRows * shape.k, Data::kOrdinary);
+      const PanelKernels& kernels = table->panel(mode);
+      const Prepared prepared(kernels, mode, {x.data(), shape.k}, shape, kRows);
+      const auto product = [&](size_t first, size_t rows) {
+        Floats y(rows * shape.n);
+        kernels.product(matrix.panels(), shape, 0, shape.panels(),
+                        {prepared.rows().row(first), prepared.rows().stride}, rows,
+                        {y.data(), shape.n});
+        return y;
+      };
+      Floats alone;
+      for (size_t r = 0; r < kRows; ++r) alone = alone + product(r, 1);
+      for (size_t rows = 1; rows <= kRows; rows = rows < 20 ? rows + 1 : rows + 35) {
+        const Floats expected(alone.begin(), alone.begin() + rows * shape.n);
+        ASSERT_EQ(Difference(expected, product(0, rows)), "")
+            << table->name << ", " << NameOf(mode) << ", " << rows;
+      }
     }
   }
 }

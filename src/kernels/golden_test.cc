@@ -42,8 +42,12 @@ std::string HashOf(const KernelRun& kernel, const KernelTable& table) {
 
 // clang-format off
 constexpr std::string_view kGolden[] = {
-    "group_sums c8059644e593051b",
-    "panel_product 15354898ea08ddd8",
+    "prepare_exact fcc47afc75fd6de7",
+    "prepare_int8 1fe32bd69038ee18",
+    "prepare_int15 f66cf851afa9861d",
+    "panel_product_exact c6460e7f548ee356",
+    "panel_product_int8 8a3d0bbb2f2e1f32",
+    "panel_product_int15 af3e48090664a8d3",
     "bf16_product e2767d23b7d29d48",
     "dequantize_row 76adbb840b1e6c14",
     "dot c48572c21d1801d0",

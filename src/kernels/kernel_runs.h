@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/prepared_rows.h"
 #include "kernels/test_data.h"
 
 namespace slotstream::kernels {
@@ -28,15 +29,6 @@ inline size_t AnyLength(Random& random) {
   return random.Below(4) == 0 ? 16 * random.Between(1, 16) : random.Between(1, 150);
 }
 
-inline Floats RunGroupSums(const KernelTable& table, Random& random, Data data) {
-  const size_t group = 8 * random.Between(1, 16);
-  const size_t k = group * random.Between(1, 5);
-  const Input x(random, k, data);
-  Output sums(random, k / group);
-  table.group_sums(x.data(), k, group, sums.data());
-  return Checked(sums);
-}
-
 inline PanelShape RandomShape(Random& random) {
   constexpr uint32_t kGroups[] = {64, 32, 128, 64, 8, 40, 192};
   const uint32_t group = kGroups[random.Below(std::size(kGroups))];
@@ -44,20 +36,36 @@ inline PanelShape RandomShape(Random& random) {
   return {n, group * static_cast<uint32_t>(random.Between(1, 4)), group};
 }
 
-inline Floats RunPanelProduct(const KernelTable& table, Random& random, Data data) {
+// The bytes of a prepared row, each as a float.
+template <ComputeMode kMode>
+Floats RunPrepare(const KernelTable& table, Random& random, Data data) {
+  const PanelShape shape = RandomShape(random);
+  const Input x(random, shape.k, data);
+  const Prepared prepared(table.panel(kMode), kMode, {x.data(), shape.k}, shape, 1);
+  const size_t used = kMode == ComputeMode::kExact
+                          ? (shape.k + shape.groups()) * sizeof(float)
+                          : TermsOf(kMode) * shape.k + shape.groups() * sizeof(GroupSum);
+  Floats bytes;
+  for (size_t i = 0; i < used; ++i) {
+    bytes.push_back(static_cast<float>(std::to_integer<int>(prepared.rows().row(0)[i])));
+  }
+  return bytes;
+}
+
+template <ComputeMode kMode>
+Floats RunPanelProduct(const KernelTable& table, Random& random, Data data) {
   const PanelShape shape = RandomShape(random);
   const size_t rows = random.Below(16) == 0 ? random.Between(70, 150) : random.Between(1, 14);
   const PanelMatrix matrix(random, shape, data);
   const size_t x_stride = shape.k + random.Below(8);
-  const size_t sum_stride = shape.groups() + random.Below(3);
   const size_t y_stride = shape.n + random.Below(20);
   const Input x(random, (rows - 1) * x_stride + shape.k, data);
-  const Input sums(random, (rows - 1) * sum_stride + shape.groups(), data);
   Output y(random, (rows - 1) * y_stride + shape.n);
   const auto first = static_cast<uint32_t>(random.Below(shape.panels()));
   const auto last = static_cast<uint32_t>(random.Between(first, shape.panels()));
-  table.panel_product(matrix.panels(), shape, first, last, {x.data(), x_stride},
-                      {sums.data(), sum_stride}, rows, {y.data(), y_stride});
+  const Prepared prepared(table.panel(kMode), kMode, {x.data(), x_stride}, shape, rows);
+  table.panel(kMode).product(matrix.panels(), shape, first, last, prepared.rows(), rows,
+                             {y.data(), y_stride});
   return Checked(y);
 }
 
@@ -308,8 +316,12 @@ struct KernelRun {
 };
 
 inline constexpr KernelRun kKernelRuns[] = {
-    {"group_sums", RunGroupSums},
-    {"panel_product", RunPanelProduct},
+    {"prepare_exact", RunPrepare<ComputeMode::kExact>},
+    {"prepare_int8", RunPrepare<ComputeMode::kInt8>},
+    {"prepare_int15", RunPrepare<ComputeMode::kInt15>},
+    {"panel_product_exact", RunPanelProduct<ComputeMode::kExact>},
+    {"panel_product_int8", RunPanelProduct<ComputeMode::kInt8>},
+    {"panel_product_int15", RunPanelProduct<ComputeMode::kInt15>},
     {"bf16_product", RunBf16Product},
     {"dequantize_row", RunDequantizeRow},
     {"dot", RunDot},

@@ -13,37 +13,21 @@
 // Square root and division are IEEE and correctly rounded everywhere.
 //
 // Threads: functions are pure and touch only their arguments; callers split outputs, heads or rows
-// among threads, never the inputs of one sum. Pointers need no alignment beyond their type's,
-// weights of panels none at all. Lengths may be any positive number unless said otherwise.
+// among threads, never the inputs of one sum. Pointers need no alignment beyond their type's.
+// Lengths may be any positive number unless said otherwise.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string_view>
 
 #include "base/result.h"
-#include "checkpoint/panel.h"
+#include "kernels/panel_kernels.h"
+#include "kernels/rows.h"
 
 namespace slotstream::kernels {
-
-using checkpoint::PanelShape;
-
-// Subtracted from 4-bit values in panel products: the middle of their range.
-inline constexpr float kNibbleCentre = 8.0f;
-
-// Rows of float32: row r starts at data + r * stride.
-struct ConstRows {
-  const float* data;
-  size_t stride;
-  const float* row(size_t r) const { return data + r * stride; }
-};
-struct MutableRows {
-  float* data;
-  size_t stride;
-  float* row(size_t r) const { return data + r * stride; }
-  operator ConstRows() const { return {data, stride}; }
-};
 
 // One step of the delta rule for one value head; see KernelTable::delta_rule.
 struct DeltaRuleArgs {
@@ -76,20 +60,13 @@ struct AttentionArgs {
 };
 
 struct KernelTable {
-  std::string_view name;  // "scalar", "avx2", "avx512", "neon"
+  std::string_view name;  // see dispatch.cc
 
   // --- products -------------------------------------------------------------------------------
 
-  // sums[g] = Sum16 of the g-th `group` values of x[0, k).
-  void (*group_sums)(const float* x, size_t k, size_t group, float* sums);
-
-  // y[r][o] for the outputs o < shape.n of panels [first, last), all rows r < rows. Per output and
-  // row, with y = 0 at the start, group by group: acc = 0; acc = fma(q_k - 8, x_k, acc) for k
-  // rising; y = fma(scale, acc, fma(offset, sums_g, y)) with offset = fma(8, scale, bias). `sums`
-  // holds group_sums of each row of x. Centred values keep acc and the sum's share small, so that
-  // less is lost where they cancel (docs/NUMERICS.md).
-  void (*panel_product)(const std::byte* panels, const PanelShape& shape, uint32_t first,
-                        uint32_t last, ConstRows x, ConstRows sums, size_t rows, MutableRows y);
+  // With 4-bit panels, by compute mode.
+  const PanelKernels* panels[std::size(kComputeModes)];
+  const PanelKernels& panel(ComputeMode mode) const { return *panels[static_cast<size_t>(mode)]; }
 
   // y[r][o] = Dot16(w[o], x[r]) for o in [first, last); w is bf16, row-major [n, k].
   void (*bf16_product)(const uint16_t* w, size_t k, size_t first, size_t last, ConstRows x,

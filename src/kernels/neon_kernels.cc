@@ -9,7 +9,9 @@
 
 namespace slotstream::kernels {
 
-constinit const KernelTable kNeonKernels = HWY_NAMESPACE::MakeTable("neon");
+static constinit const PanelKernels exact = HWY_NAMESPACE::MakeExactPanels("neon");
+constinit const KernelTable kNeonKernels =
+    HWY_NAMESPACE::MakeTable("neon", &exact, &kNeonInt8, &kNeonInt15);
 
 }  // namespace slotstream::kernels
 

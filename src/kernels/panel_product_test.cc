@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/prepared_rows.h"
 #include "kernels/test_data.h"
 
 namespace slotstream::kernels {
@@ -37,40 +38,77 @@ double Tolerance(const PanelMatrix& matrix, size_t output, const float* x) {
   return magnitude * (shape.group + 2 * shape.groups()) * 0x1p-24;
 }
 
-void ExpectNearDouble(const KernelTable& table, Random& random, const PanelShape& shape,
-                      size_t rows) {
+// The activations that a mode's products see: x itself, or what its codes stand for.
+std::vector<float> Seen(ComputeMode mode, const std::byte* row, const PanelShape& shape) {
+  std::vector<float> x(shape.k);
+  for (size_t i = 0; i < shape.k; ++i) {
+    if (mode == ComputeMode::kExact) {
+      x[i] = ExactRow(row, shape.k).x[i];
+      continue;
+    }
+    const size_t terms = TermsOf(mode);
+    const size_t g = i / shape.group;
+    const size_t j = i % shape.group;
+    const auto* codes = reinterpret_cast<const int8_t*>(row) + g * terms * shape.group + j / 8 * 8 +
+                        j % 2 * 4 + j % 8 / 2;
+    const int v = terms == 1 ? codes[0] : 256 * codes[0] + codes[shape.group];
+    GroupSum sum;
+    std::memcpy(&sum, row + terms * shape.k + g * sizeof sum, sizeof sum);
+    x[i] = sum.unit * static_cast<float>(v);
+  }
+  return x;
+}
+
+// Integers are off by half a unit, and by a rounding of each of m / Q, Q / m and the products.
+void ExpectNearInputs(ComputeMode mode, const float* x, const std::vector<float>& seen,
+                      size_t group) {
+  if (mode == ComputeMode::kExact) {
+    EXPECT_EQ(std::vector<float>(x, x + seen.size()), seen);
+    return;
+  }
+  for (size_t i = 0; i < seen.size(); ++i) {
+    float m = 0;
+    for (size_t j = 0; j < group; ++j) m = std::max(m, std::abs(x[i / group * group + j]));
+    const float unit = m / static_cast<float>(LargestCode(TermsOf(mode)));
+    ASSERT_NEAR(seen[i], x[i], unit / 2 + m * 0x1p-21f) << NameOf(mode) << ", input " << i;
+  }
+}
+
+void ExpectNearDouble(const KernelTable& table, ComputeMode mode, Random& random,
+                      const PanelShape& shape, size_t rows) {
   const PanelMatrix matrix(random, shape, Data::kOrdinary);
   const Input x(random, rows * shape.k, Data::kOrdinary);
-  std::vector<float> sums(rows * shape.groups());
   std::vector<float> y(rows * shape.n);
+  const PanelKernels& kernels = table.panel(mode);
+  const Prepared prepared(kernels, mode, {x.data(), shape.k}, shape, rows);
+  kernels.product(matrix.panels(), shape, 0, shape.panels(), prepared.rows(), rows,
+                  {y.data(), shape.n});
   for (size_t r = 0; r < rows; ++r) {
-    table.group_sums(x.data() + r * shape.k, shape.k, shape.group, &sums[r * shape.groups()]);
-  }
-  table.panel_product(matrix.panels(), shape, 0, shape.panels(), {x.data(), shape.k},
-                      {sums.data(), shape.groups()}, rows, {y.data(), shape.n});
-  for (size_t r = 0; r < rows; ++r) {
-    const float* xr = x.data() + r * shape.k;
+    const std::vector<float> seen = Seen(mode, prepared.rows().row(r), shape);
+    ExpectNearInputs(mode, x.data() + r * shape.k, seen, shape.group);
     for (size_t o = 0; o < shape.n; ++o) {
       double exact = 0;
-      for (size_t k = 0; k < shape.k; ++k) exact += Weight(matrix, o, k) * xr[k];
-      ASSERT_NEAR(y[r * shape.n + o], exact, Tolerance(matrix, o, xr))
-          << table.name << ", row " << r << ", output " << o;
+      for (size_t k = 0; k < shape.k; ++k) exact += Weight(matrix, o, k) * seen[k];
+      ASSERT_NEAR(y[r * shape.n + o], exact, Tolerance(matrix, o, seen.data()))
+          << table.name << ", " << NameOf(mode) << ", row " << r << ", output " << o;
     }
   }
 }
 
 TEST(PanelProductTest, AgreesWithDoublePrecision) {
   for (const KernelTable* table : AvailableKernels()) {
-    Random random(3);
-    for (uint32_t group : {32u, 64u, 128u}) {
-      // Last panels of 16, 32, 48 and 64 lanes, full and not.
-      for (uint32_t n : {1u, 16u, 29u, 47u, 64u, 70u, 96u, 128u, 190u}) {
-        for (size_t rows : {1, 2, 3, 7}) {
-          ExpectNearDouble(*table, random, {.n = n, .k = 2 * group, .group = group}, rows);
+    for (ComputeMode mode : kComputeModes) {
+      Random random(3);
+      for (uint32_t group : {32u, 64u, 128u}) {
+        // Last panels of 16, 32, 48 and 64 lanes, full and not.
+        for (uint32_t n : {1u, 16u, 29u, 47u, 64u, 70u, 96u, 128u, 190u}) {
+          for (size_t rows : {1, 2, 3, 7}) {
+            ExpectNearDouble(*table, mode, random, {.n = n, .k = 2 * group, .group = group}, rows);
+          }
         }
       }
+      ExpectNearDouble(*table, mode, random, {.n = 80, .k = 2560, .group = 64}, 2);
     }
-    ExpectNearDouble(*table, random, {.n = 80, .k = 2560, .group = 64}, 2);
   }
 }
 

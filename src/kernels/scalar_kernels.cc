@@ -2,52 +2,14 @@
 // against this file bit for bit, so it is written to be read, not to be fast.
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "base/bf16.h"
 #include "kernels/kernel_tables.h"
 #include "kernels/scalar_math.h"
+#include "kernels/scalar_pieces.h"
 
 namespace slotstream::kernels {
 namespace {
-
-uint32_t LoadWord(const std::byte* from) {
-  uint32_t word;
-  std::memcpy(&word, from, sizeof word);
-  return word;
-}
-
-float LoadBf16(const std::byte* from) {
-  uint16_t bits;
-  std::memcpy(&bits, from, sizeof bits);
-  return Bf16ToFloat(bits);
-}
-
-float Nibble(uint32_t word, size_t i) { return static_cast<float>((word >> (4 * i)) & 15u); }
-
-// The 16 partial sums of Sum16 and Dot16, and the tree that ends them.
-struct Partials {
-  float p[16] = {};
-
-  float Total() {
-    for (size_t h = 8; h > 0; h /= 2) {
-      for (size_t j = 0; j < h; ++j) p[j] += p[j + h];
-    }
-    return p[0];
-  }
-};
-
-float Sum16(const float* v, size_t n) {
-  Partials partials;
-  for (size_t i = 0; i < n; ++i) partials.p[i % 16] += v[i];
-  return partials.Total();
-}
-
-float Dot16(const float* a, const float* b, size_t n) {
-  Partials partials;
-  for (size_t i = 0; i < n; ++i) partials.p[i % 16] = std::fma(a[i], b[i], partials.p[i % 16]);
-  return partials.Total();
-}
 
 float MaxOf(const float* x, size_t n) {
   float max = x[0];
@@ -57,40 +19,6 @@ float MaxOf(const float* x, size_t n) {
 
 float InverseRms(const float* x, size_t n, float eps) {
   return 1.0f / std::sqrt(Dot16(x, x, n) / static_cast<float>(n) + eps);
-}
-
-void GroupSums(const float* x, size_t k, size_t group, float* sums) {
-  for (size_t g = 0; g < k / group; ++g) sums[g] = Sum16(x + g * group, group);
-}
-
-void PanelProduct(const std::byte* panels, const PanelShape& shape, uint32_t first, uint32_t last,
-                  ConstRows x, ConstRows sums, size_t rows, MutableRows y) {
-  const size_t steps = shape.group / 8;
-  for (uint32_t p = first; p < last; ++p) {
-    const size_t lanes = shape.lanes(p);
-    const size_t group_bytes = lanes * shape.lane_group_bytes();
-    const size_t output = size_t{p} * checkpoint::kPanelOutputs;
-    for (size_t lane = 0; lane < lanes && output + lane < shape.n; ++lane) {
-      for (size_t r = 0; r < rows; ++r) {
-        const std::byte* words = panels + shape.panel_offset(p);
-        float total = 0;
-        for (size_t g = 0; g < shape.groups(); ++g, words += group_bytes) {
-          const std::byte* scales = words + steps * lanes * 4;
-          const std::byte* biases = scales + lanes * 2;
-          const float* xg = x.row(r) + g * shape.group;
-          float acc = 0;
-          for (size_t k = 0; k < shape.group; ++k) {
-            const uint32_t word = LoadWord(words + (k / 8 * lanes + lane) * 4);
-            acc = std::fma(Nibble(word, k % 8) - kNibbleCentre, xg[k], acc);
-          }
-          const float scale = LoadBf16(scales + lane * 2);
-          const float offset = std::fma(kNibbleCentre, scale, LoadBf16(biases + lane * 2));
-          total = std::fma(scale, acc, std::fma(offset, sums.row(r)[g], total));
-        }
-        y.row(r)[output + lane] = total;
-      }
-    }
-  }
 }
 
 void Bf16Product(const uint16_t* w, size_t k, size_t first, size_t last, ConstRows x, size_t rows,
@@ -111,7 +39,8 @@ void DequantizeRow(const std::byte* row, size_t width, size_t group, float* out)
   const std::byte* scales = row + width / 2;
   const std::byte* biases = scales + width / group * 2;
   for (size_t i = 0; i < width; ++i) {
-    out[i] = std::fma(LoadBf16(scales + i / group * 2), Nibble(LoadWord(row + i / 8 * 4), i % 8),
+    out[i] = std::fma(LoadBf16(scales + i / group * 2),
+                      static_cast<float>(Nibble(LoadWord(row + i / 8 * 4), i % 8)),
                       LoadBf16(biases + i / group * 2));
   }
 }
@@ -264,8 +193,7 @@ void Attention(const AttentionArgs& args) {
 
 constinit const KernelTable kScalarKernels = {
     .name = "scalar",
-    .group_sums = GroupSums,
-    .panel_product = PanelProduct,
+    .panels = {&kScalarExact, &kScalarInt8, &kScalarInt15},
     .bf16_product = Bf16Product,
     .dequantize_row = DequantizeRow,
     .dot = Dot16,

@@ -1,9 +1,5 @@
-// The product of rows with 4-bit panels. Up to six rows share one pass over a panel, strictly
+// The product of few rows with 4-bit panels. Up to six rows share one pass over a panel, strictly
 // forward, whose values become floats in registers.
-//
-// Converting each value once into a buffer for all rows was no faster on Zen 3 (0.55 of the peak
-// rate of fused operations at 6 rows and 0.72 at 64, against 0.7 at both): shifts and conversions
-// run beside the products.
 #pragma once
 
 #include <iterator>
@@ -37,10 +33,10 @@ struct PanelOutputs {
 };
 
 // Copies what exists of panel p's outputs to row y.
-HWY_INLINE void StorePanelOutputs(const PanelShape& shape, uint32_t p, const PanelOutputs& from,
+HWY_INLINE void StorePanelOutputs(const PanelShape& shape, uint32_t p, const float* from,
                                   float* y) {
   const size_t first = size_t{p} * kPanelOutputs;
-  std::memcpy(y + first, from.y, HWY_MIN(kPanelOutputs, shape.n - first) * sizeof(float));
+  std::memcpy(y + first, from, HWY_MIN(kPanelOutputs, shape.n - first) * sizeof(float));
 }
 
 // acc = fma(value, x, acc) for values kIndex to 7 of the words of one step; the first vector of
@@ -155,7 +151,7 @@ HWY_NOINLINE void PanelRows(const std::byte* panels, const PanelShape& shape, ui
   } else {
     WholePanel<kRows, kBlockVectors>(panel, shape, lanes, x, sums, outputs);
   }
-  for (size_t r = 0; r < kRows; ++r) StorePanelOutputs(shape, p, outputs[r], y.row(r));
+  for (size_t r = 0; r < kRows; ++r) StorePanelOutputs(shape, p, outputs[r].y, y.row(r));
 }
 
 using PanelRowsFunction = void (*)(const std::byte*, const PanelShape&, uint32_t, ConstRows,
@@ -163,23 +159,17 @@ using PanelRowsFunction = void (*)(const std::byte*, const PanelShape&, uint32_t
 inline constexpr PanelRowsFunction kPanelRows[] = {PanelRows<1>, PanelRows<2>, PanelRows<3>,
                                                    PanelRows<4>, PanelRows<5>, PanelRows<6>};
 
-inline void PanelProduct(const std::byte* panels, const PanelShape& shape, uint32_t first,
-                         uint32_t last, ConstRows x, ConstRows sums, size_t rows, MutableRows y) {
+// Panel p for up to a few times six rows.
+inline void PanelFewRows(const std::byte* panels, const PanelShape& shape, uint32_t p, ConstRows x,
+                         ConstRows sums, size_t rows, MutableRows y) {
   constexpr size_t kMost = std::size(kPanelRows);
-  // A tile's inputs (480 KiB at k = 2560) stay in the second-level cache while panels stream by.
-  constexpr size_t kTile = 8 * kMost;
-  for (size_t tile = 0; tile < rows; tile += kTile) {
-    const size_t tile_rows = HWY_MIN(kTile, rows - tile);
-    const size_t blocks = (tile_rows + kMost - 1) / kMost;
-    for (uint32_t p = first; p < last; ++p) {
-      for (size_t b = 0; b < blocks; ++b) {
-        // Blocks of nearly equal size: 4 and 3 rows cost less than 6 and 1.
-        const size_t begin = tile + tile_rows * b / blocks;
-        const size_t end = tile + tile_rows * (b + 1) / blocks;
-        kPanelRows[end - begin - 1](panels, shape, p, {x.row(begin), x.stride},
-                                    {sums.row(begin), sums.stride}, {y.row(begin), y.stride});
-      }
-    }
+  const size_t blocks = (rows + kMost - 1) / kMost;
+  for (size_t b = 0; b < blocks; ++b) {
+    // Blocks of nearly equal size: 4 and 3 rows cost less than 6 and 1.
+    const size_t begin = rows * b / blocks;
+    const size_t end = rows * (b + 1) / blocks;
+    kPanelRows[end - begin - 1](panels, shape, p, {x.row(begin), x.stride},
+                                {sums.row(begin), sums.stride}, {y.row(begin), y.stride});
   }
 }
 

@@ -4,17 +4,21 @@
 #include "kernels/kernel_tables.h"
 #include "kernels/simd_attention-inl.h"
 #include "kernels/simd_bf16-inl.h"
+#include "kernels/simd_exact-inl.h"
 #include "kernels/simd_layers-inl.h"
-#include "kernels/simd_panel-inl.h"
 #include "kernels/simd_vectors-inl.h"
 
 namespace slotstream::kernels::HWY_NAMESPACE {
 
-constexpr KernelTable MakeTable(std::string_view name) {
+constexpr PanelKernels MakeExactPanels(std::string_view name) {
+  return {name, kTileRows, PrepareExact, ExactProduct};
+}
+
+constexpr KernelTable MakeTable(std::string_view name, const PanelKernels* exact,
+                                const PanelKernels* int8, const PanelKernels* int15) {
   return {
       .name = name,
-      .group_sums = GroupSums,
-      .panel_product = PanelProduct,
+      .panels = {exact, int8, int15},
       .bf16_product = Bf16Product,
       .dequantize_row = DequantizeRow,
       .dot = Dot16,

@@ -36,10 +36,6 @@ inline float ExpBelowMax(float* x, size_t n) {
   return Sum16(x, n);
 }
 
-inline void GroupSums(const float* x, size_t k, size_t group, float* sums) {
-  for (size_t g = 0; g < k / group; ++g) sums[g] = Sum16(x + g * group, group);
-}
-
 inline void RmsNorm(const float* x, const float* weight, size_t n, float eps, float* y) {
   const VF inverse = SetF(InverseRms(x, n, eps));
   ForEachVector(n, [=](size_t i, auto span) HWY_ATTR {

@@ -146,4 +146,25 @@ struct PanelMatrix {
   }
 };
 
+// Rows made ready for one mode's products.
+class Prepared {
+ public:
+  Prepared(const PanelKernels& kernels, ComputeMode mode, ConstRows x, const PanelShape& shape,
+           size_t rows)
+      : stride_(PreparedBytes(mode, shape.k, shape.group)), lines_(rows * stride_ / sizeof(Line)) {
+    auto* out = reinterpret_cast<std::byte*>(lines_.data());
+    for (size_t r = 0; r < rows; ++r) {
+      kernels.prepare(x.row(r), shape.k, shape.group, out + r * stride_);
+    }
+  }
+  PreparedRows rows() const { return {reinterpret_cast<const std::byte*>(lines_.data()), stride_}; }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  size_t stride_;
+  std::vector<Line> lines_;  // ends with the last row: AddressSanitizer sees reads past it
+};
+
 }  // namespace slotstream::kernels

@@ -50,7 +50,7 @@ TEST(CausalConvSilu, AnyPassesGiveTheBitsOfTheDefinition) {
     const Data data(shape);
     const std::vector<float> expected = Reference(data);
     for (const kernels::KernelTable* table : kernels::AvailableKernels()) {
-      Compute compute(*table, threads, kTokens, shape.width, 8);
+      Compute compute(*table, kernels::ComputeMode::kExact, threads, {});
       std::mt19937 rng(1);
       // Passes of at most so many tokens: shorter than the history, about as long, and longer.
       for (const size_t longest : {size_t{1}, size_t{2}, size_t{5}, size_t{13}, kTokens}) {

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "base/bf16.h"
 
 namespace slotstream::model {
@@ -102,7 +103,10 @@ TEST(HyperConnection, ReadsAsTheFormulaSays) {
   Site site;
   const checkpoint::ModelConfig config = Config();
   ThreadPool threads(2);
-  Compute compute(**kernels::SelectKernels("auto"), threads, kRows, kWidth, kGroup);
+  const auto mode = kernels::ComputeMode::kExact;
+  AlignedBuffer prepared =
+      *AlignedBuffer::Allocate(Compute::ScratchBytes(mode, kRows, kWidth, kGroup), "rows");
+  Compute compute(**kernels::SelectKernels("auto"), mode, threads, prepared.span());
   std::vector<float> scratch(HyperConnectionScratch(config, kRows));
   for (const bool with_inject : {true, false}) {
     std::vector<float> x(kRows * kHidden), a(kRows * kStreams, -1);
@@ -143,7 +147,10 @@ TEST(HyperConnection, ReadsAsTheFormulaSays) {
 TEST(HyperConnection, WritesToEveryStreamByItsWeight) {
   Site site;
   ThreadPool threads(2);
-  Compute compute(**kernels::SelectKernels("auto"), threads, kRows, kWidth, kGroup);
+  const auto mode = kernels::ComputeMode::kExact;
+  AlignedBuffer prepared =
+      *AlignedBuffer::Allocate(Compute::ScratchBytes(mode, kRows, kWidth, kGroup), "rows");
+  Compute compute(**kernels::SelectKernels("auto"), mode, threads, prepared.span());
   const std::vector<float> y = site.random.Floats(kRows * kHidden, -1, 1);
   const std::vector<float> a = site.random.Floats(kRows * kStreams, 0, 2);
   std::vector<float> residual = site.residual;

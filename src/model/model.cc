@@ -25,16 +25,18 @@ size_t MaxInputs(const ModelConfig& config) {
 // The smallest quantization group that checkpoints have.
 constexpr size_t kMinGroup = 32;
 
-size_t BlockScratch(const checkpoint::Checkpoint& checkpoint, size_t rows) {
+size_t BlockScratch(const checkpoint::Checkpoint& checkpoint, const ModelOptions& options) {
   const ModelConfig& config = checkpoint.config();
+  const size_t rows = options.max_rows;
   return std::max({HyperConnectionScratch(config, rows), DeltaNetScratch(config, rows),
                    SparseAttentionScratch(config, rows), NgramMemoryScratch(config, rows),
-                   MoeScratch(config, checkpoint.experts().shape(), rows)});
+                   MoeScratch(config, checkpoint.experts().shape(), options.compute, rows)});
 }
 
 }  // namespace
 
-Model::Workspace::Workspace(Arena& arena, const ModelConfig& config, size_t rows) {
+Model::Workspace::Workspace(Arena& arena, const ModelConfig& config, const ModelOptions& options) {
+  const size_t rows = options.max_rows;
   auto take = [&](size_t width) { return MutableRows{arena.Take(rows * width), width}; };
   residual = take(config.hc_width());
   x = take(config.hidden_size);
@@ -42,15 +44,17 @@ Model::Workspace::Workspace(Arena& arena, const ModelConfig& config, size_t rows
   inject = take(config.hc_count);
   cos = take(config.rotary_dim / 2);
   sin = take(config.rotary_dim / 2);
+  const size_t bytes = Compute::ScratchBytes(options.compute, rows, MaxInputs(config), kMinGroup);
+  prepared = {reinterpret_cast<std::byte*>(arena.Take(bytes / sizeof(float))), bytes};
 }
 
-uint64_t Model::WorkspaceBytes(const checkpoint::Checkpoint& checkpoint, size_t max_rows,
-                               int threads) {
+uint64_t Model::WorkspaceBytes(const checkpoint::Checkpoint& checkpoint,
+                               const ModelOptions& options, int threads) {
   const ModelConfig& config = checkpoint.config();
+  const size_t max_rows = options.max_rows;
   Arena counter;
-  Workspace(counter, config, max_rows);
-  const uint64_t floats = counter.used() + BlockScratch(checkpoint, max_rows) +
-                          Compute::SumFloats(max_rows, MaxInputs(config), kMinGroup);
+  Workspace(counter, config, options);
+  const uint64_t floats = counter.used() + BlockScratch(checkpoint, options);
   const uint64_t selected = max_rows * (config.indexer_budget + config.indexer_compress_ratio);
   const uint64_t routing = max_rows * config.experts_per_token * 4;
   return floats * sizeof(float) + (selected + routing) * sizeof(uint32_t) +
@@ -66,34 +70,34 @@ Result<std::unique_ptr<Model>> Model::Create(const checkpoint::Checkpoint& check
   const ModelConfig& config = checkpoint.config();
   SS_ASSIGN_OR_RETURN(Weights weights, BindWeights(config, trunk));
   Arena counter;
-  Workspace(counter, config, options.max_rows);
-  const size_t floats = counter.used() + BlockScratch(checkpoint, options.max_rows);
+  Workspace(counter, config, options);
+  const size_t floats = counter.used() + BlockScratch(checkpoint, options);
   SS_ASSIGN_OR_RETURN(AlignedBuffer memory,
                       AlignedBuffer::Allocate(
                           floats * sizeof(float),
                           fmt::format("the workspace of passes of {} tokens", options.max_rows)));
   return std::unique_ptr<Model>(new Model(checkpoint, std::move(trunk), std::move(weights),
                                           kernel_table, threads, store, ngrams, std::move(memory),
-                                          options.max_rows));
+                                          options));
 }
 
 Model::Model(const checkpoint::Checkpoint& checkpoint, checkpoint::ResidentPart trunk,
              Weights weights, const kernels::KernelTable& kernel_table, ThreadPool& threads,
              experts::ExpertStore& store, std::span<experts::NgramStore* const> ngrams,
-             AlignedBuffer memory, size_t max_rows)
+             AlignedBuffer memory, const ModelOptions& options)
     : config_(checkpoint.config()),
       trunk_(std::move(trunk)),
       weights_(std::move(weights)),
       store_(store),
       ngrams_(ngrams.begin(), ngrams.end()),
-      max_rows_(max_rows),
+      max_rows_(options.max_rows),
       memory_(std::move(memory)),
       arena_(reinterpret_cast<float*>(memory_.data())),
-      workspace_(arena_, config_, max_rows),
-      compute_(kernel_table, threads, max_rows, MaxInputs(config_), kMinGroup),
+      workspace_(arena_, config_, options),
+      compute_(kernel_table, options.compute, threads, workspace_.prepared),
       rotary_(config_),
-      attention_scratch_(config_, max_rows, threads.threads()),
-      positions_(max_rows),
+      attention_scratch_(config_, max_rows_, threads.threads()),
+      positions_(max_rows_),
       ngram_rows_(config_.ple_layers.size()) {}
 
 Status Model::CheckPass(const Pass& pass, const state::Sequence& sequence) const {

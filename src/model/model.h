@@ -47,6 +47,7 @@ struct Pass {
 
 struct ModelOptions {
   size_t max_rows = 1;  // of a pass
+  kernels::ComputeMode compute = kernels::ComputeMode::kExact;
 };
 
 // Not thread-safe: one pass at a time.
@@ -70,23 +71,25 @@ class Model {
   Status Forward(const Pass& pass, state::Sequence& sequence);
 
   // Bytes that a model with these options allocates besides trunk, stores and sequences.
-  static uint64_t WorkspaceBytes(const checkpoint::Checkpoint& checkpoint, size_t max_rows,
-                                 int threads);
+  static uint64_t WorkspaceBytes(const checkpoint::Checkpoint& checkpoint,
+                                 const ModelOptions& options, int threads);
 
  private:
   // Buffers that live through a pass; `arena` is what the blocks share.
   struct Workspace {
-    Workspace(Arena& arena, const checkpoint::ModelConfig& config, size_t rows);
-    MutableRows residual;  // [rows, N*H]
-    MutableRows x;         // [rows, H], a block's input
-    MutableRows y;         // [rows, H], its output
-    MutableRows inject;    // [rows, N]
-    MutableRows cos, sin;  // [rows, rotary_dim / 2]
+    Workspace(Arena& arena, const checkpoint::ModelConfig& config, const ModelOptions& options);
+    MutableRows residual;           // [rows, N*H]
+    MutableRows x;                  // [rows, H], a block's input
+    MutableRows y;                  // [rows, H], its output
+    MutableRows inject;             // [rows, N]
+    MutableRows cos, sin;           // [rows, rotary_dim / 2]
+    std::span<std::byte> prepared;  // the Compute's scratch
   };
 
   Model(const checkpoint::Checkpoint& checkpoint, checkpoint::ResidentPart trunk, Weights weights,
         const kernels::KernelTable& kernel_table, ThreadPool& threads, experts::ExpertStore& store,
-        std::span<experts::NgramStore* const> ngrams, AlignedBuffer memory, size_t max_rows);
+        std::span<experts::NgramStore* const> ngrams, AlignedBuffer memory,
+        const ModelOptions& options);
 
   Status CheckPass(const Pass& pass, const state::Sequence& sequence) const;
   void Embed(const Pass& pass);

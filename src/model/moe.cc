@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "kernels/scalar_math.h"
 
@@ -19,10 +20,23 @@ size_t BatchRows(size_t rows, size_t top_k) {
   return std::max(rows, std::min(kBatchRows, rows * top_k));
 }
 
-size_t Groups(const checkpoint::PanelShape& shape) { return shape.k / shape.group; }
+// Prepared rows of the inputs of panels of one shape, in an arena.
+struct PreparedBuffer {
+  PreparedBuffer() = default;
+  PreparedBuffer(Arena& arena, kernels::ComputeMode mode, const checkpoint::PanelShape& shape,
+                 size_t rows)
+      : stride(kernels::PreparedBytes(mode, shape.k, shape.group)),
+        data(reinterpret_cast<std::byte*>(arena.Take(rows * stride / sizeof(float)))) {}
+  std::byte* row(size_t r) const { return data + r * stride; }
+  PreparedRows from(size_t r) const { return {row(r), stride}; }
+
+  size_t stride = 0;
+  std::byte* data = nullptr;
+};
 
 struct Buffers {
-  Buffers(Arena& arena, const ModelConfig& config, const ExpertShape& shape, size_t rows) {
+  Buffers(Arena& arena, kernels::ComputeMode mode, const ModelConfig& config,
+          const ExpertShape& shape, size_t rows) {
     auto take = [&](size_t count, size_t width) {
       return MutableRows{arena.Take(count * width), width};
     };
@@ -33,22 +47,25 @@ struct Buffers {
     shared_up = take(rows, config.shared_expert_size);
     shared_out = take(rows, config.hidden_size);
     shared_weight = take(rows, 1);
-    gathered = take(batch, config.hidden_size);
-    gate_sums = take(batch, Groups(shape.gate));
-    up_sums = shape.up.group == shape.gate.group ? gate_sums : take(batch, Groups(shape.up));
     gate = take(batch, config.expert_size);
     up = take(batch, config.expert_size);
-    inner_sums = take(batch, Groups(shape.down));
+    gate_rows = PreparedBuffer(arena, mode, shape.gate, rows);
+    gathered_gate = PreparedBuffer(arena, mode, shape.gate, batch);
+    one_group = shape.up.group == shape.gate.group;
+    up_rows = one_group ? gate_rows : PreparedBuffer(arena, mode, shape.up, rows);
+    gathered_up = one_group ? gathered_gate : PreparedBuffer(arena, mode, shape.up, batch);
+    inner = PreparedBuffer(arena, mode, shape.down, batch);
   }
   MutableRows probabilities;  // [rows, experts]
   MutableRows results;        // [rows * top_k, H], by place
   MutableRows shared_gate, shared_up, shared_out, shared_weight;
-  // Of a batch of experts, their rows one after another.
-  MutableRows gathered, gate_sums, up_sums;  // inputs and their group sums
-  MutableRows gate, up, inner_sums;          // [batch, expert_size]
+  MutableRows gate, up;                              // of a batch of experts: [batch, expert_size]
+  bool one_group;                                    // gate and up take the same prepared rows
+  PreparedBuffer gate_rows, up_rows;                 // of the pass
+  PreparedBuffer gathered_gate, gathered_up, inner;  // of a batch of experts
 };
 
-// One expert of a batch: its rows lie at [begin, begin + rows) of the batch's buffers.
+// One expert of a batch: its rows are [begin, begin + rows) of the batch's.
 struct BatchExpert {
   const std::byte* record;
   size_t need;
@@ -59,13 +76,8 @@ struct BatchExpert {
 class ExpertBatch {
  public:
   ExpertBatch(Compute& compute, const ModelConfig& config, const ExpertShape& shape,
-              const Routing& routing, ConstRows x, const Buffers& buffers)
-      : compute_(compute),
-        config_(config),
-        shape_(shape),
-        routing_(routing),
-        x_(x),
-        buffers_(buffers) {}
+              const Routing& routing, const Buffers& buffers)
+      : compute_(compute), config_(config), shape_(shape), routing_(routing), buffers_(buffers) {}
 
   bool empty() const { return experts_.empty(); }
   bool Fits(size_t rows, size_t limit) const { return rows_ + rows <= limit; }
@@ -79,19 +91,19 @@ class ExpertBatch {
   void Run() {
     Gather();
     const kernels::KernelTable& kernels = compute_.kernels();
+    const kernels::PanelKernels& panels = compute_.panels();
     const size_t inner_panels = shape_.gate.panels();
     const size_t out_panels = shape_.down.panels();
     // Gate and up of the same panel by the same task: its outputs are combined while they are hot.
     compute_.threads().ParallelFor(experts_.size() * inner_panels, [&](size_t task) {
       const BatchExpert& expert = experts_[task / inner_panels];
       const auto panel = static_cast<uint32_t>(task % inner_panels);
-      const ConstRows in = From(buffers_.gathered, expert);
       const MutableRows gate{buffers_.gate.row(expert.begin), buffers_.gate.stride};
       const MutableRows up{buffers_.up.row(expert.begin), buffers_.up.stride};
-      kernels.panel_product(expert.record, shape_.gate, panel, panel + 1, in,
-                            From(buffers_.gate_sums, expert), expert.rows, gate);
-      kernels.panel_product(expert.record + shape_.up_offset(), shape_.up, panel, panel + 1, in,
-                            From(buffers_.up_sums, expert), expert.rows, up);
+      panels.product(expert.record, shape_.gate, panel, panel + 1,
+                     In(expert, buffers_.gate_rows, buffers_.gathered_gate), expert.rows, gate);
+      panels.product(expert.record + shape_.up_offset(), shape_.up, panel, panel + 1,
+                     In(expert, buffers_.up_rows, buffers_.gathered_up), expert.rows, up);
       const size_t at = size_t{panel} * checkpoint::kPanelOutputs;
       const size_t width = std::min<size_t>(checkpoint::kPanelOutputs, config_.expert_size - at);
       for (size_t r = 0; r < expert.rows; ++r) {
@@ -99,51 +111,53 @@ class ExpertBatch {
       }
     });
     compute_.ForRows(rows_, [&](size_t r) {
-      kernels.group_sums(buffers_.gate.row(r), config_.expert_size, shape_.down.group,
-                         buffers_.inner_sums.row(r));
+      panels.prepare(buffers_.gate.row(r), config_.expert_size, shape_.down.group,
+                     buffers_.inner.row(r));
     });
     compute_.threads().ParallelFor(experts_.size() * out_panels, [&](size_t task) {
       const BatchExpert& expert = experts_[task / out_panels];
       const auto panel = static_cast<uint32_t>(task % out_panels);
-      kernels.panel_product(
-          expert.record + shape_.down_offset(), shape_.down, panel, panel + 1,
-          From(buffers_.gate, expert), From(buffers_.inner_sums, expert), expert.rows,
-          {buffers_.results.row(routing_.place(expert.need)), buffers_.results.stride});
+      panels.product(expert.record + shape_.down_offset(), shape_.down, panel, panel + 1,
+                     buffers_.inner.from(expert.begin), expert.rows,
+                     {buffers_.results.row(routing_.place(expert.need)), buffers_.results.stride});
     });
     experts_.clear();
     rows_ = 0;
   }
 
  private:
-  static ConstRows From(const MutableRows& rows, const BatchExpert& expert) {
-    return {rows.row(expert.begin), rows.stride};
+  // The inputs of an expert: one row where it is, several gathered.
+  PreparedRows In(const BatchExpert& expert, const PreparedBuffer& rows,
+                  const PreparedBuffer& gathered) const {
+    return expert.rows == 1 ? rows.from(routing_.rows(expert.need)[0])
+                            : gathered.from(expert.begin);
   }
 
   void Gather() {
-    sources_.clear();
-    for (const BatchExpert& expert : experts_) {
-      const std::span<const uint32_t> rows = routing_.rows(expert.need);
-      sources_.insert(sources_.end(), rows.begin(), rows.end());
-    }
-    compute_.ForRows(rows_, [&](size_t r) {
-      std::copy_n(x_.row(sources_[r]), config_.hidden_size, buffers_.gathered.row(r));
-      const float* row = buffers_.gathered.row(r);
-      const kernels::KernelTable& kernels = compute_.kernels();
-      kernels.group_sums(row, config_.hidden_size, shape_.gate.group, buffers_.gate_sums.row(r));
-      if (buffers_.up_sums.data != buffers_.gate_sums.data) {
-        kernels.group_sums(row, config_.hidden_size, shape_.up.group, buffers_.up_sums.row(r));
+    compute_.threads().ParallelFor(experts_.size(), [&](size_t i) {
+      const BatchExpert& expert = experts_[i];
+      if (expert.rows == 1) return;
+      const std::span<const uint32_t> sources = routing_.rows(expert.need);
+      for (size_t r = 0; r < expert.rows; ++r) {
+        CopyRow(buffers_.gate_rows, sources[r], buffers_.gathered_gate, expert.begin + r);
+        if (!buffers_.one_group) {
+          CopyRow(buffers_.up_rows, sources[r], buffers_.gathered_up, expert.begin + r);
+        }
       }
     });
+  }
+
+  static void CopyRow(const PreparedBuffer& from, size_t source, const PreparedBuffer& to,
+                      size_t target) {
+    std::memcpy(to.row(target), from.row(source), from.stride);
   }
 
   Compute& compute_;
   const ModelConfig& config_;
   const ExpertShape& shape_;
   const Routing& routing_;
-  ConstRows x_;
   const Buffers& buffers_;
   std::vector<BatchExpert> experts_;
-  std::vector<uint32_t> sources_;
   size_t rows_ = 0;
 };
 
@@ -161,9 +175,10 @@ void RunSharedExpert(Compute& compute, const ModelConfig& config, const MoeWeigh
 
 }  // namespace
 
-size_t MoeScratch(const ModelConfig& config, const ExpertShape& shape, size_t rows) {
+size_t MoeScratch(const ModelConfig& config, const ExpertShape& shape, kernels::ComputeMode mode,
+                  size_t rows) {
   Arena counter;
-  Buffers(counter, config, shape, rows);
+  Buffers(counter, mode, config, shape, rows);
   return counter.used();
 }
 
@@ -171,7 +186,7 @@ Status RunMoe(Compute& compute, const ModelConfig& config, const MoeWeights& wei
               experts::ExpertStore& store, uint32_t layer, bool admit, ConstRows x, size_t rows,
               Routing& routing, MutableRows y, Arena arena) {
   const kernels::KernelTable& kernels = compute.kernels();
-  const Buffers buffers(arena, config, store.shape(), rows);
+  const Buffers buffers(arena, compute.mode(), config, store.shape(), rows);
   const size_t top_k = config.experts_per_token;
 
   compute.Run(
@@ -185,7 +200,15 @@ Status RunMoe(Compute& compute, const ModelConfig& config, const MoeWeights& wei
   // While the first reads are on their way.
   RunSharedExpert(compute, config, weights, x, rows, buffers);
 
-  ExpertBatch batch(compute, config, store.shape(), routing, x, buffers);
+  compute.ForRows(rows, [&](size_t r) {
+    compute.panels().prepare(x.row(r), config.hidden_size, store.shape().gate.group,
+                             buffers.gate_rows.row(r));
+    if (!buffers.one_group) {
+      compute.panels().prepare(x.row(r), config.hidden_size, store.shape().up.group,
+                               buffers.up_rows.row(r));
+    }
+  });
+  ExpertBatch batch(compute, config, store.shape(), routing, buffers);
   const size_t limit = BatchRows(rows, top_k);
   std::vector<experts::ReadyExpert> ready;
   for (;;) {

@@ -55,6 +55,6 @@ Status RunMoe(Compute& compute, const checkpoint::ModelConfig& config, const Moe
               Routing& routing, MutableRows y, Arena arena);
 
 size_t MoeScratch(const checkpoint::ModelConfig& config, const checkpoint::ExpertShape& shape,
-                  size_t rows);
+                  kernels::ComputeMode mode, size_t rows);
 
 }  // namespace slotstream::model

@@ -78,7 +78,8 @@ void Price(const Checkpoint& checkpoint, Plan& plan) {
   }
   ledger.Add("n-gram cache", ngram);
   ledger.Add("pass workspace",
-             model::Model::WorkspaceBytes(checkpoint, plan.pass_rows, plan.threads) +
+             model::Model::WorkspaceBytes(
+                 checkpoint, {.max_rows = plan.pass_rows, .compute = plan.compute}, plan.threads) +
                  uint64_t{config.vocab_size} * sizeof(float));
   ledger.Add("context", state::SequenceBytes(config, plan.max_context));
   ledger.Add("process", kProcessBytes + config.vocab_size * kBytesPerVocabularyEntry);
@@ -137,6 +138,7 @@ Result<Plan> MakePlan(const Checkpoint& checkpoint, const MachineFacts& machine,
   Plan plan;
   plan.budget = wishes.memory_bytes.value_or(DefaultBudget(machine.memory_available));
   plan.threads = wishes.threads.value_or(machine.cores);
+  plan.compute = wishes.compute;
   // The draft head's experts have slots too only once it runs; the trunk's layers count here.
   plan.all_slots = config.num_layers() * config.num_experts;
   plan.slots = wishes.slots ? std::min(*wishes.slots, plan.all_slots) : MinSlots(config);

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
+#include "kernels/panel_kernels.h"
 #include "plan/machine.h"
 
 namespace slotstream::plan {
@@ -19,6 +20,7 @@ struct Wishes {
   std::optional<uint64_t> memory_bytes;  // of the whole process
   std::optional<uint32_t> max_context;   // tokens of prompt and reply together
   std::optional<int> threads;
+  kernels::ComputeMode compute = kernels::kDefaultComputeMode;
 };
 
 struct LedgerLine {
@@ -36,6 +38,7 @@ struct Plan {
   uint32_t ngram_areas = 0;
   uint32_t max_context = 0;
   int threads = 1;
+  kernels::ComputeMode compute = kernels::kDefaultComputeMode;
   std::vector<LedgerLine> ledger;
   uint64_t total = 0;   // the sum of the ledger
   uint64_t budget = 0;  // what the plan had to fit in
