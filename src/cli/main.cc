@@ -20,6 +20,7 @@ int Main(int argc, char** argv) {
   Action action;
   AddRunCommand(app, action);
   AddChatCommand(app, action);
+  AddServeCommand(app, action);
   AddInspectCommand(app, action);
   AddPackCommand(app, action);
   AddSynthCommand(app, action);
