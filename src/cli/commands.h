@@ -15,6 +15,7 @@ using Action = std::function<Result<int>()>;
 void AddRunCommand(CLI::App& app, Action& action);
 void AddChatCommand(CLI::App& app, Action& action);
 void AddLogitsCommand(CLI::App& app, Action& action);
+void AddQualityCommand(CLI::App& app, Action& action);
 void AddInspectCommand(CLI::App& app, Action& action);
 void AddPackCommand(CLI::App& app, Action& action);
 void AddSynthCommand(CLI::App& app, Action& action);
