@@ -50,15 +50,16 @@ void PrintTable(const engine::QualityReport& report, size_t tokens,
                 const engine::QualityOptions& options) {
   fmt::print("{} tokens, windows of {}; KL divergence from {} in nats\n", tokens, options.window,
              kernels::NameOf(options.against));
-  fmt::print("{:<6} {:>10} {:>10} {:>11} {:>12}\n", "mode", "mean KL", "99% KL", "same top-1",
-             "perplexity");
-  fmt::print("{:<6} {:>10} {:>10} {:>11} {:>12.6f}\n", kernels::NameOf(options.against), "", "", "",
-             report.perplexity.Value());
+  fmt::print("{:<6} {:>10} {:>10} {:>10} {:>11} {:>12}\n", "mode", "mean KL", "99% KL", "most KL",
+             "same top-1", "perplexity");
+  fmt::print("{:<6} {:>10} {:>10} {:>10} {:>11} {:>12.6f}\n", kernels::NameOf(options.against), "",
+             "", "", "", report.perplexity.Value());
   for (const engine::ModeQuality& tried : report.tried) {
     const generate::Divergence& divergence = tried.divergence;
-    fmt::print("{:<6} {:>10.3g} {:>10.3g} {:>10.3f}% {:>12.6f}\n", kernels::NameOf(tried.mode),
-               divergence.MeanKl(), divergence.PercentileKl(kTail),
-               100 * divergence.Top1Agreement(), tried.perplexity.Value());
+    fmt::print("{:<6} {:>10.3g} {:>10.3g} {:>10.3g} {:>10.3f}% {:>12.6f}\n",
+               kernels::NameOf(tried.mode), divergence.MeanKl(), divergence.PercentileKl(kTail),
+               divergence.PercentileKl(1), 100 * divergence.Top1Agreement(),
+               tried.perplexity.Value());
   }
 }
 
@@ -70,6 +71,7 @@ void PrintJson(const engine::QualityReport& report, size_t tokens,
     modes.push_back({{"mode", kernels::NameOf(tried.mode)},
                      {"mean_kl", tried.divergence.MeanKl()},
                      {"p99_kl", tried.divergence.PercentileKl(kTail)},
+                     {"max_kl", tried.divergence.PercentileKl(1)},
                      {"top1_agreement", tried.divergence.Top1Agreement()},
                      {"perplexity", tried.perplexity.Value()}});
   }

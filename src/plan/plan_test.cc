@@ -134,6 +134,29 @@ TEST_P(PlanTest, WishesStandOrAreRefused) {
   EXPECT_GT(least, LeastBudget());
 }
 
+// Every byte that the caller keeps and the largest mode's workspace are in the ledger.
+TEST_P(PlanTest, CountsWhatTheCallerKeepsAndEveryMode) {
+  const auto total = [&](const Wishes& wishes) {
+    const auto plan = Make(64 * kGiB, wishes);
+    EXPECT_TRUE(plan);
+    EXPECT_EQ(plan->total, Sum(*plan));
+    return plan->total;
+  };
+  Wishes wishes;
+  const uint64_t before = total(wishes);
+  wishes.kept = {.logits = 1 + 7, .streams = 9};
+  EXPECT_EQ(total(wishes) - before,
+            (uint64_t{7} * config().vocab_size + uint64_t{9} * config().hc_width()) * 4);
+  uint64_t largest = 0;
+  for (kernels::ComputeMode mode : kernels::kComputeModes) {
+    largest = std::max(largest, total({.compute = mode}));
+  }
+  for (kernels::ComputeMode mode : kernels::kComputeModes) {
+    EXPECT_EQ(total({.compute = mode, .every_mode = true}), largest) << NameOf(mode);
+  }
+  EXPECT_LT(total({.compute = kernels::ComputeMode::kInt8}), largest);
+}
+
 TEST_P(PlanTest, TooFewSlotsAreRefusedWithTheNumbers) {
   const uint32_t least = MinSlots(config());
   EXPECT_EQ(least, 2 * config().experts_per_token);
