@@ -15,8 +15,9 @@ constexpr size_t AlignUp(size_t value, size_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-// Owns `size` zeroed bytes from mmap, aligned to kPageSize; movable, not copyable. Pages become
-// resident when first written and go back to the system when the buffer goes.
+// Owns `size` zeroed bytes from mmap, aligned to kPageSize; movable, not copyable. Pages, huge ones
+// where the system has them, become resident when first written and go back to the system when the
+// buffer goes.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;

@@ -30,6 +30,13 @@ uint32_t AwaitChange(const std::atomic<uint32_t>& value, uint32_t old) {
   return value.load(std::memory_order_acquire);
 }
 
+// The parts of loop_: the number in the upper half, then the flag, then the workers inside.
+constexpr uint32_t kNumberStep = 1u << 16;
+constexpr uint32_t kOpen = 1u << 15;
+constexpr uint32_t kInside = kOpen - 1;
+// A worker that sleeps through all 65,536 numbers and finds its old one misses a loop, no more.
+uint32_t NumberOf(uint32_t loop) { return loop / kNumberStep; }
+
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
@@ -38,8 +45,8 @@ ThreadPool::ThreadPool(int threads) {
 
 ThreadPool::~ThreadPool() {
   stop_.store(true, std::memory_order_release);
-  generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
+  loop_.fetch_add(kNumberStep, std::memory_order_release);
+  loop_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -48,14 +55,13 @@ void ThreadPool::Run(size_t count, Body body, const void* context) {
   context_ = context;
   count_ = count;
   next_.store(0, std::memory_order_relaxed);
-  running_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
-  generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
+  const uint32_t number = NumberOf(loop_.load(std::memory_order_relaxed)) + 1;
+  loop_.store(number * kNumberStep | kOpen, std::memory_order_release);
+  loop_.notify_all();
   Drain(0);
-  // Every worker must have left the loop before its context goes out of scope.
-  for (uint32_t left = running_.load(std::memory_order_acquire); left != 0;) {
-    left = AwaitChange(running_, left);
-  }
+  // Those inside must leave before the context goes out of scope; no more may enter.
+  uint32_t loop = loop_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
+  while ((loop & kInside) != 0) loop = AwaitChange(loop_, loop);
 }
 
 void ThreadPool::Drain(int worker) {
@@ -65,13 +71,30 @@ void ThreadPool::Drain(int worker) {
   }
 }
 
+// Whether the calling worker may take part in the loop that `seen` tells of.
+bool ThreadPool::Enter(uint32_t seen) {
+  while ((seen & kOpen) != 0) {
+    if (loop_.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) return true;
+  }
+  return false;
+}
+
+void ThreadPool::Leave() {
+  const uint32_t before = loop_.fetch_sub(1, std::memory_order_acq_rel);
+  if ((before & kOpen) == 0 && (before & kInside) == 1) loop_.notify_all();
+}
+
 void ThreadPool::WorkerLoop(int worker) {
-  uint32_t seen = 0;
-  for (;;) {
-    seen = AwaitChange(generation_, seen);
+  uint32_t done = 0;  // the number of the last loop that this worker knows of
+  for (uint32_t loop = 0;;) {
+    loop = AwaitChange(loop_, loop);
     if (stop_.load(std::memory_order_acquire)) return;
-    Drain(worker);
-    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+    if (NumberOf(loop) == done) continue;  // others came and went
+    if (Enter(loop)) {
+      Drain(worker);
+      Leave();
+    }
+    done = NumberOf(loop);
   }
 }
 

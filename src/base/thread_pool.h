@@ -14,6 +14,9 @@ namespace slotstream {
 // A fixed set of threads that run one parallel loop at a time. The calling thread takes part, so a
 // pool of 1 starts no thread. Between loops workers spin for a few microseconds, then sleep.
 //
+// A loop waits only for the workers that took part in it. One that the system keeps from running,
+// because a neighbour has its core, is not missed: the others do its share.
+//
 // Which thread runs an index is not fixed; results must not depend on it (promise P1): each index
 // owns its outputs.
 class ThreadPool {
@@ -51,14 +54,16 @@ class ThreadPool {
   void Run(size_t count, Body body, const void* context);
   void WorkerLoop(int worker);
   void Drain(int worker);
+  bool Enter(uint32_t seen);
+  void Leave();
 
-  // The current loop. Written before generation_ is raised, read after it is seen raised.
+  // The current loop. Written while it is closed and nobody is in it.
   Body body_ = nullptr;
   const void* context_ = nullptr;
   size_t count_ = 0;
   alignas(64) std::atomic<size_t> next_{0};
-  alignas(64) std::atomic<uint32_t> generation_{0};
-  alignas(64) std::atomic<uint32_t> running_{0};
+  // The loop's number, whether workers may still enter it, and how many are in it.
+  alignas(64) std::atomic<uint32_t> loop_{0};
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;
 };

@@ -16,11 +16,14 @@ constexpr size_t kFewestRows = 6;
 constexpr size_t kTileRows = 16;
 constexpr size_t kTileInputs = 64;
 
-// Tile registers: what they hold, not how large they are.
-#define SS_SUM 0
-#define SS_HIGH_SUM 1
-#define SS_CODES 2
-#define SS_NIBBLES 3
+// Tile registers: full blocks of rows and the last, shorter one have their own shapes.
+#define SS_NIBBLES 0
+#define SS_CODES 1
+#define SS_LOW_SUM 2
+#define SS_HIGH_SUM 3
+#define SS_LAST_CODES 4
+#define SS_LAST_LOW_SUM 5
+#define SS_LAST_HIGH_SUM 6
 
 // The shapes of the tiles, as the processor reads them (palette 1).
 struct alignas(64) TileShapes {
@@ -30,18 +33,47 @@ struct alignas(64) TileShapes {
   uint16_t row_bytes[16] = {};
   uint8_t rows[16] = {};
 
-  explicit TileShapes(size_t activation_rows) {
-    for (size_t tile : {SS_SUM, SS_HIGH_SUM, SS_CODES, SS_NIBBLES}) {
+  explicit TileShapes(size_t last_rows) {
+    for (size_t tile = SS_NIBBLES; tile <= SS_LAST_HIGH_SUM; ++tile) {
       row_bytes[tile] = 64;
-      rows[tile] = static_cast<uint8_t>(tile == SS_NIBBLES ? kTileRows : activation_rows);
+      rows[tile] = static_cast<uint8_t>(tile < SS_LAST_CODES ? kTileRows : last_rows);
     }
   }
 };
+
+// sums = codes of a block's rows, `stride` bytes apart, times the nibbles.
+template <bool kHigh, bool kLast>
+SS_INLINE void MultiplyTile(const std::byte* codes, size_t stride, int32_t* sums) {
+  if constexpr (kLast) {
+    _tile_loadd(SS_LAST_CODES, codes, stride);
+    if constexpr (kHigh) {
+      _tile_zero(SS_LAST_HIGH_SUM);
+      _tile_dpbsud(SS_LAST_HIGH_SUM, SS_LAST_CODES, SS_NIBBLES);
+      _tile_stored(SS_LAST_HIGH_SUM, sums, 64);
+    } else {
+      _tile_zero(SS_LAST_LOW_SUM);
+      _tile_dpbsud(SS_LAST_LOW_SUM, SS_LAST_CODES, SS_NIBBLES);
+      _tile_stored(SS_LAST_LOW_SUM, sums, 64);
+    }
+  } else {
+    _tile_loadd(SS_CODES, codes, stride);
+    if constexpr (kHigh) {
+      _tile_zero(SS_HIGH_SUM);
+      _tile_dpbsud(SS_HIGH_SUM, SS_CODES, SS_NIBBLES);
+      _tile_stored(SS_HIGH_SUM, sums, 64);
+    } else {
+      _tile_zero(SS_LOW_SUM);
+      _tile_dpbsud(SS_LOW_SUM, SS_CODES, SS_NIBBLES);
+      _tile_stored(SS_LOW_SUM, sums, 64);
+    }
+  }
+}
 
 template <size_t kTerms>
 struct AmxPanels {
   using L = AmxLanes;
   using Few = IntegerPanels<L, kTerms>;
+  using Ints = L::Ints;
 
   // The nibbles of 16 outputs in 64 inputs, as rows of four inputs by 16 outputs.
   static SS_INLINE void LoadNibbles(const std::byte* words, size_t step_bytes, std::byte* tile) {
@@ -54,39 +86,46 @@ struct AmxPanels {
     _tile_loadd(SS_NIBBLES, tile, 64);
   }
 
-  // Outputs of one panel for rows [0, rows), at most 16, whose tiles are configured.
+  // One group of 16 outputs for `rows` rows: a full block, or with kLast the last one.
+  template <bool kLast>
+  static SS_INLINE void Block(PreparedRows x, size_t k, size_t g, size_t rows,
+                              const typename Few::Weights& weights, float* outputs) {
+    alignas(64) int32_t dots[kTileRows * L::kLanes];
+    alignas(64) int32_t high_dots[kTileRows * L::kLanes];
+    const std::byte* codes = x.data + g * kTerms * kTileInputs;
+    MultiplyTile<false, kLast>(codes + (kTerms - 1) * kTileInputs, x.stride, dots);
+    if constexpr (kTerms == 2) MultiplyTile<true, kLast>(codes, x.stride, high_dots);
+    for (size_t r = 0; r < rows; ++r) {
+      const GroupSum& sum = IntegerRow<kTerms>(x.row(r), k).sums[g];
+      Ints dot = L::Add(L::SetInt(sum.centre), L::LoadInts(dots + r * L::kLanes));
+      if constexpr (kTerms == 2) {
+        dot = L::Add(dot, _mm512_slli_epi32(L::LoadInts(high_dots + r * L::kLanes), 8));
+      }
+      Few::Combine(dot, sum, weights, outputs + r * checkpoint::kPanelOutputs);
+    }
+  }
+
+  // Outputs of one panel for up to kRowBlock rows, whose tiles are configured.
   static void Panel(const std::byte* panel, const PanelShape& shape, size_t lanes, PreparedRows x,
                     size_t rows, float* outputs) {
     alignas(64) std::byte tile[1024];
-    alignas(64) int32_t dots[kTileRows * L::kLanes];
-    alignas(64) int32_t high_dots[kTileRows * L::kLanes];
     std::memset(outputs, 0, rows * checkpoint::kPanelOutputs * sizeof(float));
     const size_t step_bytes = lanes * 4;
     for (size_t g = 0; g < shape.groups(); ++g) {
       const std::byte* scales = panel + step_bytes * (kTileInputs / 8);
       const std::byte* biases = scales + lanes * 2;
-      const std::byte* codes = x.data + g * kTerms * kTileInputs;
       for (size_t lane = 0; lane < lanes; lane += L::kLanes) {
         LoadNibbles(panel + lane * 4, step_bytes, tile);
-        _tile_zero(SS_SUM);
-        _tile_loadd(SS_CODES, codes + (kTerms - 1) * kTileInputs, x.stride);
-        _tile_dpbsud(SS_SUM, SS_CODES, SS_NIBBLES);
-        _tile_stored(SS_SUM, dots, 64);
-        if constexpr (kTerms == 2) {
-          _tile_zero(SS_HIGH_SUM);
-          _tile_loadd(SS_CODES, codes, x.stride);
-          _tile_dpbsud(SS_HIGH_SUM, SS_CODES, SS_NIBBLES);
-          _tile_stored(SS_HIGH_SUM, high_dots, 64);
-        }
         const typename Few::Weights weights(scales + lane * 2, biases + lane * 2);
-        for (size_t r = 0; r < rows; ++r) {
-          const GroupSum& sum = IntegerRow<kTerms>(x.row(r), shape.k).sums[g];
-          __m512i dot = _mm512_add_epi32(L::SetInt(sum.centre), L::LoadInts(dots + r * L::kLanes));
-          if constexpr (kTerms == 2) {
-            dot =
-                _mm512_add_epi32(dot, _mm512_slli_epi32(L::LoadInts(high_dots + r * L::kLanes), 8));
-          }
-          Few::Combine(dot, sum, weights, outputs + r * checkpoint::kPanelOutputs + lane);
+        float* y = outputs + lane;
+        size_t r = 0;
+        for (; r + kTileRows <= rows; r += kTileRows) {
+          Block<false>({x.row(r), x.stride}, shape.k, g, kTileRows, weights,
+                       y + r * checkpoint::kPanelOutputs);
+        }
+        if (r < rows) {
+          Block<true>({x.row(r), x.stride}, shape.k, g, rows - r, weights,
+                      y + r * checkpoint::kPanelOutputs);
         }
       }
       panel = biases + lanes * 2;
@@ -99,28 +138,21 @@ struct AmxPanels {
       Few::Product(panels, shape, first, last, x, rows, y);
       return;
     }
-    alignas(64) float outputs[kTileRows * checkpoint::kPanelOutputs];
-    // Blocks of nearly equal size: two of 9 rows cost less than 16 and 2.
-    const size_t blocks = (rows + kTileRows - 1) / kTileRows;
-    size_t configured = 0;
-    for (size_t b = 0; b < blocks; ++b) {
-      const size_t begin = rows * b / blocks;
-      const size_t count = rows * (b + 1) / blocks - begin;
-      if (count != configured) {
-        const TileShapes shapes(count);
+    alignas(64) float outputs[kRowBlock * checkpoint::kPanelOutputs];
+    size_t configured = SIZE_MAX;
+    for (size_t begin = 0; begin < rows; begin += kRowBlock) {
+      const size_t count = rows - begin < kRowBlock ? rows - begin : kRowBlock;
+      const size_t last_rows = count % kTileRows == 0 ? kTileRows : count % kTileRows;
+      if (last_rows != configured) {
+        const TileShapes shapes(last_rows);
         _tile_loadconfig(&shapes);
-        configured = count;
+        configured = last_rows;
       }
       for (uint32_t p = first; p < last; ++p) {
         const size_t lanes = shape.lanes(p);
         Panel(panels + shape.panel_offset(p), shape, lanes, {x.row(begin), x.stride}, count,
               outputs);
-        const size_t output = size_t{p} * checkpoint::kPanelOutputs;
-        const size_t width = shape.n - output < lanes ? shape.n - output : lanes;
-        for (size_t r = 0; r < count; ++r) {
-          std::memcpy(y.row(begin + r) + output, outputs + r * checkpoint::kPanelOutputs,
-                      width * sizeof(float));
-        }
+        Few::StoreOutputs(shape, p, outputs, count, {y.row(begin), y.stride});
       }
     }
     _tile_release();

@@ -302,13 +302,20 @@ struct IntegerPanels {
         } else {
           OneRow<checkpoint::kLaneStep / L::kLanes>(panel, shape, lanes, x.row(begin), outputs);
         }
-        const size_t output = size_t{p} * checkpoint::kPanelOutputs;
-        const size_t width = shape.n - output < lanes ? shape.n - output : lanes;
-        for (size_t r = 0; r < count; ++r) {
-          std::memcpy(y.row(begin + r) + output, outputs + r * checkpoint::kPanelOutputs,
-                      width * sizeof(float));
-        }
+        StoreOutputs(shape, p, outputs, count, {y.row(begin), y.stride});
       }
+    }
+  }
+
+  // Copies what exists of panel p's outputs [rows][kPanelOutputs] to y.
+  static void StoreOutputs(const PanelShape& shape, uint32_t p, const float* outputs, size_t rows,
+                           MutableRows y) {
+    const size_t output = size_t{p} * checkpoint::kPanelOutputs;
+    const size_t lanes = shape.lanes(p);
+    const size_t width = shape.n - output < lanes ? shape.n - output : lanes;
+    for (size_t r = 0; r < rows; ++r) {
+      std::memcpy(y.row(r) + output, outputs + r * checkpoint::kPanelOutputs,
+                  width * sizeof(float));
     }
   }
 

@@ -1,5 +1,5 @@
-// The product of many rows with 4-bit panels: a group of outputs becomes floats once, in a buffer of
-// the first-level cache, and blocks of rows pass by.
+// The product of many rows with 4-bit panels: a group of outputs becomes floats once, in a buffer
+// of the first-level cache, and blocks of rows pass by.
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@ inline constexpr size_t kBufferInputs = 64;
 // stream by, their running outputs of a panel and inputs of a group in the first-level one.
 inline constexpr size_t kTileRows = 48;
 
-// buffer[k][output] = value - 8 of `inputs` inputs, for kVectors vectors of outputs from `words` on.
+// buffer[k][output] = value - 8 of `inputs` inputs, for kVectors vectors of outputs from `words`
+// on.
 template <size_t kVectors>
 inline void FillBuffer(const std::byte* words, size_t step_bytes, size_t inputs, float* buffer) {
   for (size_t k = 0; k < inputs; k += 8, words += step_bytes) {
@@ -118,8 +119,7 @@ constexpr auto MakeBufferRows(std::index_sequence<kCounts...>) {
 // kVectors vectors of outputs of one group, for all rows of a tile.
 template <size_t kVectors>
 void BufferTile(const BufferGroup& shared, ConstRows x, ConstRows sums, size_t rows, float* y) {
-  static constexpr auto kRows =
-      MakeBufferRows<kVectors>(std::make_index_sequence<kBlockRows>());
+  static constexpr auto kRows = MakeBufferRows<kVectors>(std::make_index_sequence<kBlockRows>());
   if (shared.filled) {
     FillBuffer<kVectors>(shared.words, shared.step_bytes, shared.group, shared.buffer);
   }
