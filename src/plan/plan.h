@@ -29,7 +29,7 @@ struct Wishes {
   std::optional<int> threads;
   kernels::ComputeMode compute = kernels::kDefaultComputeMode;
   bool every_mode = false;  // passes may have other modes than `compute`
-  KeptRows kept;
+  KeptRows kept = {};
 };
 
 struct LedgerLine {
@@ -49,7 +49,7 @@ struct Plan {
   int threads = 1;
   kernels::ComputeMode compute = kernels::kDefaultComputeMode;
   bool every_mode = false;
-  KeptRows kept;
+  KeptRows kept = {};
   std::vector<LedgerLine> ledger;
   uint64_t total = 0;   // the sum of the ledger
   uint64_t budget = 0;  // what the plan had to fit in

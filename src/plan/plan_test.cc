@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -147,14 +148,20 @@ TEST_P(PlanTest, CountsWhatTheCallerKeepsAndEveryMode) {
   wishes.kept = {.logits = 1 + 7, .streams = 9};
   EXPECT_EQ(total(wishes) - before,
             (uint64_t{7} * config().vocab_size + uint64_t{9} * config().hc_width()) * 4);
+  const auto of_mode = [&](kernels::ComputeMode mode, bool every_mode) {
+    Wishes wished;
+    wished.compute = mode;
+    wished.every_mode = every_mode;
+    return total(wished);
+  };
   uint64_t largest = 0;
   for (kernels::ComputeMode mode : kernels::kComputeModes) {
-    largest = std::max(largest, total({.compute = mode}));
+    largest = std::max(largest, of_mode(mode, false));
   }
   for (kernels::ComputeMode mode : kernels::kComputeModes) {
-    EXPECT_EQ(total({.compute = mode, .every_mode = true}), largest) << NameOf(mode);
+    EXPECT_EQ(of_mode(mode, true), largest) << NameOf(mode);
   }
-  EXPECT_LT(total({.compute = kernels::ComputeMode::kInt8}), largest);
+  EXPECT_LT(of_mode(kernels::ComputeMode::kInt8, false), largest);
 }
 
 TEST_P(PlanTest, TooFewSlotsAreRefusedWithTheNumbers) {
