@@ -162,7 +162,7 @@ Result<std::vector<Row>> MeasureKernels(const CommonOptions& options) {
   for (const Group& group : Groups(options.quick)) SS_RETURN_IF_ERROR(run.Add(group));
   RoundOptions rounds{.rounds = options.rounds > 0 ? options.rounds : kRounds};
   if (options.quick) rounds = {.rounds = 1, .min_seconds = 1e-6};
-  QuietCores cores(options.quick);
+  QuietCores cores(options.quick || options.shared_cores);
   fmt::print(stderr, "one core runs at about {:.2f} GHz\n", cores.reference_ghz());
   return run.Run(rounds, cores);
 }

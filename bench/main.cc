@@ -42,6 +42,8 @@ void AddCommonOptions(CLI::App& command, CommonOptions& options, Output& output)
       ->capture_default_str();
   command.add_option("--peer", options.peer, "Folder of a llama.cpp build (docs/BENCHMARKS.md)")
       ->type_name("DIR");
+  command.add_flag("--shared-cores", options.shared_cores,
+                   "Count rounds too in which others had a part of the cores");
   command.add_flag("--quick", options.quick, "Show that it works; the figures mean nothing");
   command.add_option("--json", output.json, "Also write the rows to FILE; - is standard output")
       ->type_name("FILE");

@@ -323,7 +323,7 @@ Result<std::vector<Row>> MeasureModel(const ModelRunOptions& options) {
   SS_ASSIGN_OR_RETURN(
       WeightBuffer weights,
       WeightBuffer::Allocate((common.quick ? kQuickMemoryMib : common.memory_mib) << 20));
-  QuietCores cores(common.quick);
+  QuietCores cores(common.quick || common.shared_cores);
   ModelComparison comparison(options, setup, weights, cores);
   const int rounds = common.quick ? 1 : common.rounds > 0 ? common.rounds : kRounds;
   for (int round = 0; round < rounds; ++round) {

@@ -18,6 +18,7 @@ struct CommonOptions {
   int rounds = 0;                  // 0: the command's own number
   size_t memory_mib = 1024;        // of weights to stream
   bool quick = false;              // one short round: shows that it works, measures nothing
+  bool shared_cores = false;       // count rounds in which others had a part of the cores
 };
 
 // The options with their defaults filled in.

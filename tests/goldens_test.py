@@ -97,7 +97,8 @@ class Case:
         out = scratch / f"{self.name}.safetensors"
         ids_file.write_text(",".join(str(i) for i in ids))
         out.unlink(missing_ok=True)
-        command = [binary, "logits", "--model", self._model, "--ids-file", ids_file, "--out", out]
+        command = [binary, "logits", "--model", self._model, "--ids-file", ids_file, "--out", out,
+                   "--compute", "exact"]
         command += ["--hidden"] if "hidden" in outputs else []
         command += ["--mtp"] if "mtp_logits" in outputs else []
         result = subprocess.run(command, capture_output=True, text=True, errors="replace")

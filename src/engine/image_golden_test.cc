@@ -43,7 +43,8 @@ TEST(ImageGolden, LogitsOfEveryPosition) {
                       .pass_rows = static_cast<uint32_t>(pass_rows),
                       .memory_bytes = 1'000'000'000,
                       .max_context = 512,
-                      .threads = 2};
+                      .threads = 2,
+                      .compute = kernels::ComputeMode::kExact};
     auto loaded = LoadForTest(options);
     ASSERT_TRUE(loaded) << loaded.error().message;
     const checkpoint::ModelConfig& config = (*loaded)->config();

@@ -293,7 +293,7 @@ inline Floats RunAttention(const KernelTable& table, Random& random, Data data) 
   }
   const size_t pad = random.Below(9);
   const Input query(random, heads * (dim + pad), data);
-  Output scores(random, count);
+  Output scores(random, heads * (count + 1));
   Output output(random, heads * (dim + pad));
   table.attention({.query = query.data(),
                    .query_stride = dim + pad,

@@ -54,7 +54,7 @@ struct AttentionArgs {
   const float* const* values;  // [count]
   size_t count;                // at least 1
   float scale;                 // 1 / sqrt(dim)
-  float* scores;               // scratch [count]
+  float* scores;               // scratch [heads, count + 1]
   float* output;               // head h at output + h * output_stride
   size_t output_stride;
 };

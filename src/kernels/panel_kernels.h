@@ -42,7 +42,7 @@ inline constexpr ComputeMode kComputeModes[] = {ComputeMode::kExact, ComputeMode
                                                 ComputeMode::kInt15};
 
 // What is used unless the user says otherwise; docs/NUMERICS.md says why.
-inline constexpr ComputeMode kDefaultComputeMode = ComputeMode::kExact;
+inline constexpr ComputeMode kDefaultComputeMode = ComputeMode::kInt15;
 
 // "exact", "int8", "int15".
 std::string_view NameOf(ComputeMode mode);

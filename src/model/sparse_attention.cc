@@ -85,7 +85,8 @@ AttentionScratch::AttentionScratch(const ModelConfig& config, size_t max_rows, i
   for (Worker& worker : workers_) {
     worker.keys.resize(MaxSelected(config));
     worker.values.resize(MaxSelected(config));
-    worker.scores.resize(MaxSelected(config));
+    worker.scores.resize(config.num_attention_heads / config.num_key_value_heads *
+                         (MaxSelected(config) + 1));
   }
 }
 
@@ -93,7 +94,8 @@ uint64_t AttentionScratch::bytes() const {
   uint64_t bytes = 0;
   for (const auto& selected : selected_) bytes += selected.capacity() * sizeof(uint32_t);
   for (const Worker& worker : workers_) {
-    bytes += worker.block_scores.capacity() * 8 + worker.keys.capacity() * 20;
+    bytes += worker.block_scores.capacity() * 8 + worker.keys.capacity() * 16 +
+             worker.scores.capacity() * sizeof(float);
   }
   return bytes;
 }

@@ -30,7 +30,7 @@ class AttentionScratch {
     std::vector<float> block_scores;         // [complete blocks]
     std::vector<uint32_t> block_order;       // [complete blocks]
     std::vector<const float*> keys, values;  // [selected tokens]
-    std::vector<float> scores;               // [selected tokens]
+    std::vector<float> scores;               // [heads of a key head, selected tokens + 1]
   };
   Worker& worker(int i) { return workers_[static_cast<size_t>(i)]; }
   // Tokens that row r of the pass attends to, ascending.
