@@ -25,6 +25,7 @@ int Main(int argc, char** argv) {
   AddPackCommand(app, action);
   AddSynthCommand(app, action);
   AddLogitsCommand(app, action);
+  AddQualityCommand(app, action);
   AddVersionCommand(app, action);
   try {
     app.parse(argc, argv);

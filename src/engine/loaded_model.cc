@@ -57,11 +57,12 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::Load(
                       }));
   std::vector<experts::NgramStore*> ngrams;
   for (const auto& store : loaded->ngrams_) ngrams.push_back(store.get());
-  SS_ASSIGN_OR_RETURN(
-      loaded->model_,
-      model::Model::Create(
-          checkpoint, std::move(trunk), *loaded->kernels_, *loaded->threads_, *loaded->store_,
-          ngrams, {.max_rows = loaded->plan_.pass_rows, .compute = loaded->plan_.compute}));
+  SS_ASSIGN_OR_RETURN(loaded->model_,
+                      model::Model::Create(checkpoint, std::move(trunk), *loaded->kernels_,
+                                           *loaded->threads_, *loaded->store_, ngrams,
+                                           {.max_rows = loaded->plan_.pass_rows,
+                                            .compute = loaded->plan_.compute,
+                                            .every_mode = loaded->plan_.every_mode}));
   return loaded;
 }
 
