@@ -27,6 +27,8 @@ BINARY = SCRATCH = None
 # Below this the two best logits of a step may change places in another implementation.
 CLEAR_MARGIN = 0.01
 MEGABYTE = 1_000_000
+# Which of `replay`'s policies evicts in the engine.
+ENGINE_POLICY = "slru"
 
 
 def plain_cases(think):
@@ -366,6 +368,87 @@ class Synthetic(unittest.TestCase):
         self.assertGreater(kills, 0)
         slotstream("synth", "--geometry", self.geometry, target)
         slotstream("pack", "--verify", target)
+
+
+class Replay(unittest.TestCase):
+    def record(self, name, *arguments):
+        trace, stats = SCRATCH / f"{name}.trace", SCRATCH / f"{name}.json"
+        run("--trace", trace, "--stats-json", stats, *arguments)
+        return trace, json.loads(stats.read_text())
+
+    def replay(self, *arguments):
+        return json.loads(slotstream("replay", "--json", *arguments).stdout)["rows"]
+
+    def test_the_engines_policy_gives_the_engines_counts(self):
+        prompts = (prompt_of(plain_cases(think=False)[0]),  # through the pool
+                   "Tell me a story about seven rivers. " * 12)  # sweeps, in several passes
+        for index, prompt in enumerate(prompts):
+            for slots in (8, 40, 100, 512):
+                trace, stats = self.record(
+                    "engine", "--prompt", prompt, "--slots", slots, "--pass", 40, "--seed", 3,
+                    "--temperature", 1.5, "--max-tokens", 60)
+                row = self.replay(trace, "--slots", slots)[0]
+                replayed = row["policies"][ENGINE_POLICY]
+                experts = stats["experts"]
+                for count in ("hits", "misses", "swept"):
+                    self.assertEqual(replayed["prompt"][count] + replayed["decode"][count],
+                                     experts[count], f"{count}, {slots} slots")
+                self.assertEqual(replayed["evictions"], experts["evictions"])
+                self.assertEqual(experts["swept"] > 0, index == 1)
+                top_k, layers = 4, 8
+                self.assertEqual(sum(replayed["decode"].values()),
+                                 (len(stats["output_ids"]) - 1) * top_k * layers)
+
+    def test_other_pools_from_one_trace(self):
+        trace, _ = self.record("one", "--prompt", "Tell me a story.", "--seed", 7, "--temperature",
+                               1.5, "--max-tokens", 60)
+        rows = self.replay(trace, "--slots", "40,8", "--slots-per-layer", "10,1000", "--by-layer")
+        self.assertEqual([row["slots"] for row in rows], [40, 8, 80, 512])
+        hits = [{name: policy["decode"]["hits"] for name, policy in row["policies"].items()}
+                for row in rows]
+        for of_row in hits:
+            self.assertEqual(max(of_row.values()), of_row["optimum"])
+        self.assertLess(hits[1]["optimum"], hits[0]["optimum"])
+        layers = rows[0]["policies"]["lru"]["decode_by_layer"]
+        self.assertEqual(sum(layer["hits"] for layer in layers), hits[0]["lru"])
+        table = slotstream("replay", trace, trace, "--slots", 40).stdout
+        self.assertIn("optimum", table)
+        self.assertIn("40 (5.0)", table)
+
+    def test_bad_traces(self):
+        trace, _ = self.record("bad", "--prompt", "Hi", "--max-tokens", 5)
+        cut = SCRATCH / "cut.trace"
+        cut.write_bytes(trace.read_bytes()[:1000])
+        result = slotstream("replay", cut, "--slots", 40)
+        self.assertIn("cut short", result.stderr)
+        for content, word in ((b"", "no expert trace"), (b"x" * 100, "no expert trace"),
+                              (trace.read_bytes()[:20], "damaged"),
+                              (trace.read_bytes()[:32] + b"\xff" * 50, "offset 32")):
+            cut.write_bytes(content)
+            result = slotstream("replay", cut, "--slots", 40, check=False)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(word, result.stderr)
+            self.assertIn("cut.trace", result.stderr)
+        self.assertEqual(slotstream("replay", trace, check=False).returncode, 2)
+        self.assertEqual(slotstream("replay", trace, "--slots", 0, check=False).returncode, 2)
+        result = run("--prompt", "Hi", "--trace", "/nowhere/x", check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("/nowhere/x", result.stderr)
+
+    def test_killed_its_trace_replays(self):
+        trace, prompt = SCRATCH / "killed.trace", SCRATCH / "long.txt"
+        trace.unlink(missing_ok=True)
+        prompt.write_text("one two three four " * 5000)
+        process = subprocess.Popen(
+            [BINARY, "run", "--model", MODEL, "--prompt-file", prompt, "--threads", "1", "--trace",
+             trace], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and (not trace.exists() or trace.stat().st_size < 100_000):
+            time.sleep(0.01)
+        process.kill()
+        process.communicate()
+        result = slotstream("replay", trace, "--slots", 40)
+        self.assertIn("cut short", result.stderr)
+        self.assertIn("Hit rates", result.stdout)
 
 
 class Packed(unittest.TestCase):

@@ -26,6 +26,7 @@ int Main(int argc, char** argv) {
   AddSynthCommand(app, action);
   AddLogitsCommand(app, action);
   AddQualityCommand(app, action);
+  AddReplayCommand(app, action);
   AddVersionCommand(app, action);
   try {
     app.parse(argc, argv);

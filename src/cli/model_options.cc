@@ -62,8 +62,10 @@ Result<engine::LoadOptions> ToLoadOptions(const ModelOptions& options, const CLI
 }
 
 Result<std::unique_ptr<engine::LoadedModel>> LoadModel(const ModelOptions& options,
-                                                       const CLI::App& command) {
+                                                       const CLI::App& command,
+                                                       experts::TraceWriter* trace) {
   SS_ASSIGN_OR_RETURN(engine::LoadOptions load, ToLoadOptions(options, command));
+  load.trace = trace;
   return LoadModel(load);
 }
 

@@ -28,9 +28,10 @@ void AddModelOptions(CLI::App& command, ModelOptions& options);
 // kInvalidArgument for values that CLI11 could not judge.
 Result<engine::LoadOptions> ToLoadOptions(const ModelOptions& options, const CLI::App& command);
 
-// Loads with progress and the plan on stderr.
+// Loads with progress and the plan on stderr. `trace`: see engine::LoadOptions.
 Result<std::unique_ptr<engine::LoadedModel>> LoadModel(const ModelOptions& options,
-                                                       const CLI::App& command);
+                                                       const CLI::App& command,
+                                                       experts::TraceWriter* trace = nullptr);
 Result<std::unique_ptr<engine::LoadedModel>> LoadModel(const engine::LoadOptions& load);
 
 }  // namespace slotstream::cli

@@ -27,7 +27,7 @@ constexpr size_t kProgressTokens = 2048;
 struct RunOptions {
   ModelOptions model;
   SamplingOptions sampling;
-  std::string prompt, prompt_file, ids, system, stats_json;
+  std::string prompt, prompt_file, ids, system, stats_json, trace;
   bool raw = false;
 };
 
@@ -79,8 +79,12 @@ Result<generate::GenerationResult> WaitFor(engine::Job& job, InterruptScope& int
 Result<int> Run(const RunOptions& options, const CLI::App& command) {
   SS_ASSIGN_OR_RETURN(engine::Request request, MakeRequest(options, command));
   const uint64_t seed = request.sampling.seed.value_or(0);
+  std::unique_ptr<experts::TraceWriter> trace;
+  if (!options.trace.empty()) {
+    SS_ASSIGN_OR_RETURN(trace, experts::TraceWriter::Create(options.trace));
+  }
   SS_ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedModel> loaded,
-                      LoadModel(options.model, command));
+                      LoadModel(options.model, command, trace.get()));
   engine::Engine engine(std::move(loaded));
 
   InterruptScope interrupt;
@@ -99,6 +103,8 @@ Result<int> Run(const RunOptions& options, const CLI::App& command) {
   auto result = WaitFor(*job, interrupt);
   bar.Finish();
   printer.Finish();
+  // Of a run that failed or was interrupted too.
+  const Status traced = trace ? trace->Finish() : Status();
   if (!result) {
     if (result.error().code == ErrorCode::kCancelled) return kExitInterrupted;
     return std::unexpected(std::move(result).error());
@@ -106,6 +112,7 @@ Result<int> Run(const RunOptions& options, const CLI::App& command) {
   const RunReport report{engine.loaded(), *result, prompt_ids, printer, seed};
   fmt::print(stderr, "{}\n", FormatSummary(report));
   if (!options.stats_json.empty()) SS_RETURN_IF_ERROR(WriteStatsJson(report, options.stats_json));
+  SS_RETURN_IF_ERROR(traced);
   return 0;
 }
 
@@ -126,6 +133,10 @@ void AddRunCommand(CLI::App& app, Action& action) {
   command->add_flag("--raw", options->raw, "Give the prompt to the model without chat template");
   AddSamplingOptions(*command, options->sampling);
   command->add_option("--stats-json", options->stats_json, "Write ids, text and statistics here")
+      ->type_name("FILE");
+  command
+      ->add_option("--trace", options->trace,
+                   "Record here which tokens go to which experts; `replay` reads it")
       ->type_name("FILE");
   command->callback([options, command, &action] {
     action = [options, command] { return Run(*options, *command); };

@@ -62,7 +62,14 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::Load(
                                            *loaded->threads_, *loaded->store_, ngrams,
                                            {.max_rows = loaded->plan_.pass_rows,
                                             .compute = loaded->plan_.compute,
-                                            .every_mode = loaded->plan_.every_mode}));
+                                            .every_mode = loaded->plan_.every_mode,
+                                            .trace = options.trace}));
+  if (options.trace != nullptr) {
+    SS_RETURN_IF_ERROR(options.trace->Begin({.layers = loaded->config().num_layers(),
+                                             .experts = loaded->config().num_experts,
+                                             .top_k = loaded->config().experts_per_token,
+                                             .sweep_rows = loaded->plan_.sweep_rows}));
+  }
   return loaded;
 }
 
@@ -89,11 +96,14 @@ Status LoadedModel::LoadStores(const LoadOptions& options, std::vector<std::stri
                       MakeQueue(options, kExpertDepth, &note));
   if (!note.empty()) notes.push_back(note);
   io_name_ = queue->backend_name();
-  SS_ASSIGN_OR_RETURN(store_, experts::ExpertStore::Create(checkpoint_->experts(), std::move(queue),
-                                                           {.layers = config().num_layers(),
-                                                            .slots = plan_.slots,
-                                                            .sweep_records = plan_.sweep_records,
-                                                            .sweep_rows = plan_.sweep_rows}));
+  SS_ASSIGN_OR_RETURN(store_,
+                      experts::ExpertStore::Create(
+                          checkpoint_->experts(), std::move(queue),
+                          {.layers = config().num_layers(),
+                           .token_needs = config().num_layers() * config().experts_per_token,
+                           .slots = plan_.slots,
+                           .sweep_records = plan_.sweep_records,
+                           .sweep_rows = plan_.sweep_rows}));
   for (size_t i = 0; i < config().ple_layers.size(); ++i) {
     SS_ASSIGN_OR_RETURN(queue, MakeQueue(options, kNgramDepth, nullptr));
     SS_ASSIGN_OR_RETURN(ngrams_.emplace_back(),

@@ -12,6 +12,7 @@
 #include "checkpoint/checkpoint.h"
 #include "experts/expert_store.h"
 #include "experts/ngram_store.h"
+#include "experts/trace_writer.h"
 #include "io/backend.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
@@ -25,6 +26,9 @@ struct LoadOptions {
   plan::Wishes wishes;
   io::BackendKind io = io::BackendKind::kAuto;
   std::string kernels = "auto";  // see kernels::SelectKernels
+  // Records which tokens go to which experts; may be null. Must outlive the model, and can be
+  // finished whenever no request runs.
+  experts::TraceWriter* trace = nullptr;
   // Makes the reads' backends; empty means io::MakeBackend. Tests put faults here.
   std::function<Result<std::unique_ptr<io::ReadBackend>>(size_t depth)> make_backend;
 };

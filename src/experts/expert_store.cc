@@ -1,9 +1,10 @@
 #include "experts/expert_store.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <utility>
+
+#include "experts/segmented_lru.h"
 
 namespace slotstream::experts {
 namespace {
@@ -16,8 +17,10 @@ Result<std::unique_ptr<ExpertStore>> ExpertStore::Create(const checkpoint::Exper
                                                          std::unique_ptr<io::ReadQueue> queue,
                                                          const StoreOptions& options) {
   const size_t record_bytes = format.shape().record_bytes();
+  auto policy = std::make_unique<SegmentedLruPolicy>(
+      options.slots, ProtectedSlots(options.slots, options.token_needs));
   SS_ASSIGN_OR_RETURN(SlotPool pool, SlotPool::Create(options.slots, record_bytes, options.layers,
-                                                      format.experts()));
+                                                      format.experts(), std::move(policy)));
   SS_ASSIGN_OR_RETURN(RecordReader reader,
                       RecordReader::Create(format, *queue, options.sweep_records));
   SS_ASSIGN_OR_RETURN(
@@ -54,7 +57,7 @@ Status ExpertStore::Begin(uint32_t layer, std::span<const ExpertNeed> needs, uin
   visit_.next_missing = 0;
   visit_.unmet = needs.size();
   visit_.place.assign(needs.size(), kNoPlace);
-  visit_.admit.assign(needs.size(), false);
+  visit_.in_pool.assign(needs.size(), false);
 
   const bool all_resident = pool_.holds_everything();
   for (uint32_t i = 0; i < needs.size(); ++i) {
@@ -71,28 +74,28 @@ Status ExpertStore::Begin(uint32_t layer, std::span<const ExpertNeed> needs, uin
     pool_.Pin(static_cast<uint32_t>(slot));
     visit_.pinned.push_back(static_cast<uint32_t>(slot));
   }
-  std::sort(visit_.missing.begin(), visit_.missing.end(), [&](uint32_t a, uint32_t b) {
-    return format_.FileOrder(layer, needs[a].expert) < format_.FileOrder(layer, needs[b].expert);
-  });
   if (visit_.missing.empty()) return {};
-  if (visit_.sweep) {
-    if (admit) ChooseAdmissions();
-    StartSweepReads();
-    return {};
+  if (!visit_.sweep) return Abort(StartPoolReads());
+  if (admit) {
+    const auto hits = static_cast<uint32_t>(visit_.ready.size());
+    SS_RETURN_IF_ERROR(Abort(ClaimSlots(
+        ChooseAdmissions(visit_.needs, visit_.missing, hits, pool_.slots(), options_.layers))));
   }
-  return Abort(StartPoolReads());
+  SortByFile(visit_.missing);
+  StartSweepReads();
+  return {};
 }
 
-void ExpertStore::ChooseAdmissions() {
-  const uint32_t share = std::max(1u, pool_.slots() / options_.layers);
-  const auto hits = static_cast<uint32_t>(visit_.ready.size());
-  if (hits >= share) return;
-  std::vector<uint32_t> hottest = visit_.missing;
-  std::stable_sort(hottest.begin(), hottest.end(), [this](uint32_t a, uint32_t b) {
-    return visit_.needs[a].rows > visit_.needs[b].rows;
-  });
-  hottest.resize(std::min<size_t>(hottest.size(), share - hits));
-  for (uint32_t need : hottest) visit_.admit[need] = true;
+// Slots in the order of needs, whatever the order of the file or of completion.
+Status ExpertStore::ClaimSlots(std::span<const uint32_t> needs) {
+  claims_.clear();
+  for (uint32_t need : needs) claims_.push_back({visit_.layer, visit_.needs[need].expert});
+  SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> claimed, pool_.Claim(claims_));
+  for (size_t i = 0; i < needs.size(); ++i) {
+    visit_.place[needs[i]] = claimed[i];
+    visit_.in_pool[needs[i]] = true;
+  }
+  return {};
 }
 
 // Starts as many reads as the pool has slots to put them in, none while hits hold them all; the
@@ -100,28 +103,36 @@ void ExpertStore::ChooseAdmissions() {
 Status ExpertStore::StartPoolReads() {
   const size_t room = pool_.slots() - visit_.pinned.size();
   const size_t left = visit_.missing.size() - visit_.next_missing;
-  const auto count = static_cast<uint32_t>(std::min(room, left));
-  SS_ASSIGN_OR_RETURN(std::vector<uint32_t> claimed, pool_.Claim(count));
-  for (uint32_t slot : claimed) {
-    const uint32_t need = visit_.missing[visit_.next_missing++];
-    visit_.place[need] = slot;
-    reader_.Start({.key = {visit_.layer, visit_.needs[need].expert},
-                   .record = pool_.data(slot),
-                   .tag = need});
-  }
+  const auto batch = std::span(visit_.missing).subspan(visit_.next_missing, std::min(room, left));
+  SS_RETURN_IF_ERROR(ClaimSlots(batch));
+  visit_.next_missing += batch.size();
+  SortByFile(batch);
+  for (uint32_t need : batch) StartRead(need);
   return {};
 }
 
+// Admitted experts go straight to their slots, the others through the ring.
 void ExpertStore::StartSweepReads() {
-  while (!ring_free_.empty() && visit_.next_missing < visit_.missing.size()) {
-    const uint32_t need = visit_.missing[visit_.next_missing++];
-    const uint32_t record = ring_free_.back();
-    ring_free_.pop_back();
-    visit_.place[need] = record;
-    reader_.Start({.key = {visit_.layer, visit_.needs[need].expert},
-                   .record = RingRecord(record),
-                   .tag = need});
+  for (; visit_.next_missing < visit_.missing.size(); ++visit_.next_missing) {
+    const uint32_t need = visit_.missing[visit_.next_missing];
+    if (!visit_.in_pool[need]) {
+      if (ring_free_.empty()) return;
+      visit_.place[need] = ring_free_.back();
+      ring_free_.pop_back();
+    }
+    StartRead(need);
   }
+}
+
+void ExpertStore::StartRead(uint32_t need) {
+  reader_.Start(
+      {.key = {visit_.layer, visit_.needs[need].expert}, .record = RecordOf(need), .tag = need});
+}
+
+void ExpertStore::SortByFile(std::span<uint32_t> needs) const {
+  std::ranges::sort(needs, {}, [this](uint32_t need) {
+    return format_.FileOrder(visit_.layer, visit_.needs[need].expert);
+  });
 }
 
 Status ExpertStore::Next(std::vector<ReadyExpert>& ready) {
@@ -164,38 +175,24 @@ Status ExpertStore::Collect() {
   reader_.Wait(done_);
   Status failed;
   for (RecordDone& done : done_) {
-    const uint32_t place = visit_.place[done.tag];
     if (!done.status) {
       if (failed) failed = std::move(done.status);
       continue;
     }
-    if (visit_.sweep) {
-      ++stats_.swept;
-      visit_.ready.push_back({done.tag, RingRecord(place)});
-    } else {
-      ++stats_.misses;
-      pool_.Publish(place, {visit_.layer, visit_.needs[done.tag].expert});
-      visit_.pinned.push_back(place);
-      visit_.place[done.tag] = kNoPlace;
-      visit_.ready.push_back({done.tag, pool_.data(place)});
-    }
+    ++(visit_.sweep ? stats_.swept : stats_.misses);
+    visit_.ready.push_back({done.tag, RecordOf(done.tag)});
+    if (!visit_.in_pool[done.tag]) continue;
+    const uint32_t slot = std::exchange(visit_.place[done.tag], kNoPlace);
+    pool_.Publish(slot);
+    visit_.pinned.push_back(slot);
   }
   return failed;
 }
 
-// Takes back the ring records that the caller has used, keeping those to be admitted.
+// Takes back the ring records that the caller has used.
 void ExpertStore::RecycleRing() {
   for (uint32_t need : visit_.returned) {
-    const uint32_t record = visit_.place[need];
-    if (visit_.admit[need]) {
-      if (auto slot = pool_.Claim(1)) {
-        std::memcpy(pool_.data((*slot)[0]), RingRecord(record), shape().record_bytes());
-        pool_.Publish((*slot)[0], {visit_.layer, visit_.needs[need].expert});
-        pool_.Unpin((*slot)[0]);
-      }
-    }
-    visit_.place[need] = kNoPlace;
-    ring_free_.push_back(record);
+    ring_free_.push_back(std::exchange(visit_.place[need], kNoPlace));
   }
   visit_.returned.clear();
 }
@@ -205,18 +202,25 @@ void ExpertStore::End() {
   if (reader_.outstanding() > 0) reader_.Drain();
   RecycleRing();
   for (uint32_t slot : visit_.pinned) pool_.Unpin(slot);
-  for (uint32_t place : visit_.place) {
+  for (uint32_t need = 0; need < visit_.place.size(); ++need) {
+    const uint32_t place = visit_.place[need];
     if (place == kNoPlace) continue;
-    if (visit_.sweep) {
-      ring_free_.push_back(place);
-    } else {
+    if (visit_.in_pool[need]) {
       pool_.Abandon(place);
+    } else {
+      ring_free_.push_back(place);
     }
   }
   visit_.pinned.clear();
   visit_.place.clear();
   visit_.ready.clear();
   visit_.open = false;
+}
+
+// Where the need is read to.
+std::byte* ExpertStore::RecordOf(uint32_t need) {
+  const uint32_t place = visit_.place[need];
+  return visit_.in_pool[need] ? pool_.data(place) : ring_.data() + place * shape().record_bytes();
 }
 
 Status ExpertStore::Abort(Status status) {

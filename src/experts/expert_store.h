@@ -18,6 +18,7 @@
 #include "base/aligned_buffer.h"
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
+#include "experts/admission.h"
 #include "experts/record_reader.h"
 #include "experts/slot_pool.h"
 #include "io/read_queue.h"
@@ -26,15 +27,10 @@ namespace slotstream::experts {
 
 struct StoreOptions {
   uint32_t layers = 0;         // that the pool serves: the trunk's, and the draft head's if it runs
+  uint32_t token_needs = 0;    // experts that a token needs of all of them
   uint32_t slots = 0;          // of the pool
   uint32_t sweep_records = 0;  // ring of the sweep, in records; at least 2
   uint32_t sweep_rows = 0;     // passes of at least this many rows sweep
-};
-
-// One expert that a pass needs.
-struct ExpertNeed {
-  uint32_t expert = 0;
-  uint32_t rows = 0;  // of the pass, that chose it
 };
 
 // The `need`-th entry of the needs is ready at `record`.
@@ -64,8 +60,9 @@ class ExpertStore {
   ~ExpertStore();
 
   // Opens a visit of one layer. `needs` are distinct; `rows` is the size of the pass. With `admit`,
-  // the most wanted experts that a sweep reads stay in the pool, up to the layer's share of it.
-  // Reads start at once.
+  // some of the experts that a sweep reads stay in the pool (ChooseAdmissions). What the pool
+  // holds afterwards depends on the visits alone, not on the order in which reads are done, so that
+  // a replay finds the same hits. Reads start at once.
   Status Begin(uint32_t layer, std::span<const ExpertNeed> needs, uint32_t rows, bool admit);
 
   // Replaces `ready` with the next experts, waiting if none is ready; leaves it empty when all
@@ -87,26 +84,28 @@ class ExpertStore {
     std::vector<ExpertNeed> needs;
     bool sweep = false;
     bool open = false;
-    std::vector<uint32_t> missing;  // needs to read, in file order
+    std::vector<uint32_t> missing;  // needs to read; of a sweep in file order
     size_t next_missing = 0;
     size_t unmet = 0;                // needs not yet returned by Next
     std::vector<ReadyExpert> ready;  // met, not yet returned
     std::vector<uint32_t> pinned;    // slots
     std::vector<uint32_t> returned;  // sweep: needs whose ring records the caller holds
     std::vector<uint32_t> place;     // per need: claimed slot, or ring record
-    std::vector<bool> admit;         // per need
+    std::vector<bool> in_pool;       // per need: its place is a slot
   };
 
   ExpertStore(const checkpoint::ExpertFormat& format, std::unique_ptr<io::ReadQueue> queue,
               SlotPool pool, RecordReader reader, AlignedBuffer ring, const StoreOptions& options);
 
-  void ChooseAdmissions();
+  Status ClaimSlots(std::span<const uint32_t> needs);
   Status StartPoolReads();
   void StartSweepReads();
+  void StartRead(uint32_t need);
+  void SortByFile(std::span<uint32_t> needs) const;
   Status Collect();
   void RecycleRing();
   Status Abort(Status status);
-  std::byte* RingRecord(uint32_t i) { return ring_.data() + i * shape().record_bytes(); }
+  std::byte* RecordOf(uint32_t need);
 
   const checkpoint::ExpertFormat& format_;
   std::unique_ptr<io::ReadQueue> queue_;
@@ -116,7 +115,9 @@ class ExpertStore {
   StoreOptions options_;
   std::vector<uint32_t> ring_free_;
   Visit visit_;
+  // Kept to avoid allocation on the path.
   std::vector<RecordDone> done_;
+  std::vector<ExpertKey> claims_;
   StoreStats stats_;
 };
 

@@ -3,37 +3,22 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <vector>
 
 namespace slotstream::experts {
 
-// Sees the pool's slots as numbers in [0, slots). Not thread-safe. Victims are a matter of speed
-// only: no choice changes a bit of the output.
+// Sees the pool's slots as numbers in [0, slots), and what they hold as entries, numbers that name
+// an expert of a layer. Not thread-safe. Victims are a matter of speed only: no choice changes a
+// bit of the output.
 class Policy {
  public:
   virtual ~Policy() = default;
-  // A slot was filled with a new entry.
-  virtual void Filled(uint32_t slot) = 0;
+  // A slot gets a new entry. Its last one went by ChooseVictim, or by a read that failed.
+  virtual void Filled(uint32_t slot, uint32_t entry) = 0;
   // A slot's entry was used again.
   virtual void Used(uint32_t slot) = 0;
   // A slot for which `evictable` holds; the caller knows that there is one. The slot's entry is
   // gone afterwards.
   virtual uint32_t ChooseVictim(const std::function<bool(uint32_t)>& evictable) = 0;
-};
-
-// CLOCK, or second chance (Corbato 1968): a hand goes round; a slot used since the hand last
-// passed is spared once.
-class ClockPolicy final : public Policy {
- public:
-  explicit ClockPolicy(uint32_t slots) : used_(slots) {}
-  void Filled(uint32_t slot) override { used_[slot] = true; }
-  void Used(uint32_t slot) override { used_[slot] = true; }
-  uint32_t ChooseVictim(const std::function<bool(uint32_t)>& evictable) override;
-
- private:
-  std::vector<bool> used_;
-  uint32_t hand_ = 0;
 };
 
 }  // namespace slotstream::experts

@@ -25,10 +25,11 @@ struct ExpertKey {
 // pinned slot's bytes may be read by any thread.
 class SlotPool {
  public:
-  // `record_bytes` per slot (a multiple of kPageSize). kInvalidArgument for no slots,
+  // `record_bytes` per slot (a multiple of kPageSize; 0 for a pool that only keeps the books).
+  // `policy` is for as many slots, its entries are Index() numbers. kInvalidArgument for no slots,
   // kResourceLimit when the memory cannot be had.
   static Result<SlotPool> Create(uint32_t slots, size_t record_bytes, uint32_t layers,
-                                 uint32_t experts_per_layer);
+                                 uint32_t experts_per_layer, std::unique_ptr<Policy> policy);
 
   uint32_t slots() const { return static_cast<uint32_t>(pins_.size()); }
   uint32_t held() const { return held_; }
@@ -48,11 +49,12 @@ class SlotPool {
   void Pin(uint32_t slot);
   void Unpin(uint32_t slot);
 
-  // Claims `count` slots, evicting as the policy says. kResourceLimit, with nothing changed, when
-  // fewer than `count` are neither pinned nor claimed.
-  Result<std::vector<uint32_t>> Claim(uint32_t count);
-  // The claimed slot now holds `key`, which no slot held; it is pinned once.
-  void Publish(uint32_t slot, ExpertKey key);
+  // Claims a slot for each of `keys`, which no slot holds or is claimed for, evicting as the policy
+  // says. kResourceLimit, with nothing changed, when fewer are neither pinned nor claimed. Victims
+  // depend on the order of calls and keys alone, not on when reads are done.
+  Result<std::vector<uint32_t>> Claim(std::span<const ExpertKey> keys);
+  // The claimed slot now holds what it was claimed for; it is pinned once.
+  void Publish(uint32_t slot);
   // The claimed slot is free again.
   void Abandon(uint32_t slot);
 
@@ -60,16 +62,16 @@ class SlotPool {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   SlotPool(AlignedBuffer memory, uint32_t slots, size_t record_bytes, uint32_t layers,
-           uint32_t experts_per_layer);
+           uint32_t experts_per_layer, std::unique_ptr<Policy> policy);
 
-  size_t Index(ExpertKey key) const { return size_t{key.layer} * experts_per_layer_ + key.expert; }
+  uint32_t Index(ExpertKey key) const { return key.layer * experts_per_layer_ + key.expert; }
 
   AlignedBuffer memory_;
   size_t record_bytes_;
   uint32_t experts_per_layer_;
   std::unique_ptr<Policy> policy_;
   std::vector<int32_t> slot_of_;    // per expert, -1 if not held
-  std::vector<uint32_t> entry_of_;  // per slot: index into slot_of_, or kNone
+  std::vector<uint32_t> entry_of_;  // per slot: what it holds or is claimed for, or kNone
   std::vector<uint32_t> pins_;      // per slot
   std::vector<bool> claimed_;       // per slot
   std::vector<uint32_t> free_;

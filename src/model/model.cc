@@ -240,10 +240,22 @@ Status Model::RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence) 
   WriteStreams(compute_, config_, w.y, w.inject, rows, w.residual);
 
   ReadStreams(compute_, config_, layer.mlp_site, w.residual, rows, w.x, w.inject, arena_);
-  SS_RETURN_IF_ERROR(RunMoe(compute_, config_, layer.moe, store_, l, pass.admit_experts, w.x, rows,
-                            routing_, w.y, arena_));
+  Status moe = RunMoe(compute_, config_, layer.moe, store_, l, pass.admit_experts, w.x, rows,
+                      routing_, w.y, arena_);
+  if (options_.trace != nullptr) Record(l, pass, sequence);
+  SS_RETURN_IF_ERROR(std::move(moe));
   WriteStreams(compute_, config_, w.y, w.inject, rows, w.residual);
   return {};
+}
+
+void Model::Record(uint32_t l, const Pass& pass, const state::Sequence& sequence) {
+  options_.trace->Append({.position = static_cast<uint32_t>(sequence.length()),
+                          .layer = l,
+                          .rows = static_cast<uint32_t>(pass.ids.size()),
+                          // Only the passes of a prompt leave out logits or admit.
+                          .prompt = pass.admit_experts || pass.logit_rows == 0,
+                          .admit = pass.admit_experts},
+                         routing_.experts());
 }
 
 void Model::RunHead(ConstRows residual, size_t rows, float* logits) {

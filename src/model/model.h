@@ -14,6 +14,7 @@
 #include "checkpoint/checkpoint.h"
 #include "experts/expert_store.h"
 #include "experts/ngram_store.h"
+#include "experts/trace_writer.h"
 #include "kernels/kernels.h"
 #include "model/moe.h"
 #include "model/products.h"
@@ -51,6 +52,7 @@ struct ModelOptions {
   size_t max_rows = 1;  // of a pass
   kernels::ComputeMode compute = kernels::ComputeMode::kExact;
   bool every_mode = false;  // passes may ask for any mode: the workspace fits the largest
+  experts::TraceWriter* trace = nullptr;  // told of every visit of a layer's experts; may be null
 };
 
 // Not thread-safe: one pass at a time.
@@ -105,6 +107,7 @@ class Model {
   void Embed(const Pass& pass);
   void RequestNgrams(std::span<const uint32_t> ids, state::Sequence& sequence);
   Status RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence);
+  void Record(uint32_t l, const Pass& pass, const state::Sequence& sequence);
   void RunHead(kernels::ConstRows residual, size_t rows, float* logits);
 
   const checkpoint::ModelConfig& config_;

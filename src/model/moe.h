@@ -37,6 +37,7 @@ class Routing {
   uint32_t place(size_t r, size_t rank) const { return place_[r * top_k_ + rank]; }
   float weight(size_t r, size_t rank) const { return weight_[r * top_k_ + rank]; }
   uint32_t expert(size_t r, size_t rank) const { return expert_[r * top_k_ + rank]; }
+  std::span<const uint32_t> experts() const { return expert_; }  // [rows, top_k], by rank
 
  private:
   size_t top_k_ = 0;

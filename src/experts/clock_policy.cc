@@ -1,4 +1,4 @@
-#include "experts/policy.h"
+#include "experts/clock_policy.h"
 
 namespace slotstream::experts {
 
