@@ -24,7 +24,7 @@ if [[ ! -e $sysroot/complete ]]; then
     libpcre2-dev libutf8proc-dev)
   for package in "$build"/apt/debs/*.deb; do dpkg-deb -x "$package" "$sysroot"; done
   # Headers that are the same for every architecture.
-  for folder in nlohmann CLI hwy; do
+  for folder in nlohmann CLI hwy boost; do
     ln -sfn "/usr/include/$folder" "$sysroot/usr/include/$folder"
   done
   touch "$sysroot/complete"

@@ -8,11 +8,13 @@ another miniature needs no change here.
 """
 
 import json
+import math
 import os
 import pathlib
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -141,6 +143,85 @@ class Memory(unittest.TestCase):
             result = run("--prompt", "Hi", *flags, check=False)
             self.assertEqual(result.returncode, 1, result.stderr)
             self.assertIn(word, result.stderr)
+            self.assertEqual(result.stdout, "")
+
+
+class Quality(unittest.TestCase):
+    TEXT = ROOT / "tests" / "goldens" / "quality.txt"
+
+    def measure(self, *arguments):
+        result = slotstream("quality", "--model", MODEL, "--json", "--text", self.TEXT, *arguments)
+        report = json.loads(result.stdout)
+        return report, {mode["mode"]: mode for mode in report["modes"]}
+
+    def test_the_text_is_the_goldens(self):
+        self.assertEqual(self.TEXT.read_text(), "".join(
+            case["prompt"] + case["output_text"] + "\n" for case in GOLDENS))
+
+    def test_exact_does_not_differ_from_itself(self):
+        # Other passes and a pool that must evict between the two runs over a window.
+        report, modes = self.measure("--compute", "exact", "--pass", 100, "--slots", 40)
+        self.assertEqual(list(modes), ["exact"])
+        self.assertEqual([modes["exact"][key] for key in ("mean_kl", "p99_kl", "max_kl")], [0] * 3)
+        self.assertEqual(modes["exact"]["top1_agreement"], 1)
+        self.assertEqual(modes["exact"]["perplexity"], report["against"]["perplexity"])
+        self.assertEqual(report["windows"], -(-report["tokens"] // 512))
+
+    def test_modes_against_exact(self):
+        report, modes = self.measure()
+        self.assertEqual(set(modes), {"int8", "int15"})
+        int8, int15 = modes["int8"], modes["int15"]
+        # A few positions make the mean: see docs/NUMERICS.md.
+        self.assertLess(int15["p99_kl"], 1e-6)
+        self.assertLess(int15["mean_kl"], 1e-5)
+        self.assertGreaterEqual(int15["top1_agreement"], 0.999)
+        self.assertGreater(int8["mean_kl"], 10 * int15["mean_kl"])
+        self.assertGreater(int8["p99_kl"], 1000 * int15["p99_kl"])
+        self.assertLess(int8["mean_kl"], 0.05)
+        self.assertGreater(int8["top1_agreement"], 0.95)
+        for mode in modes.values():
+            self.assertAlmostEqual(mode["perplexity"] / report["against"]["perplexity"], 1,
+                                   delta=0.01)
+
+    def test_perplexity_is_that_of_the_logits(self):
+        # Independently, from `logits`: a window of the goldens' first case.
+        ids = GOLDENS[0]["prompt_ids"] + GOLDENS[0]["output_ids"]
+        text, out = SCRATCH / "window.txt", SCRATCH / "window.safetensors"
+        text.write_text(GOLDENS[0]["prompt"] + GOLDENS[0]["output_text"])
+        table = slotstream("quality", "--model", MODEL, "--text", text, "--against", "int8",
+                           "--compute", "exact").stdout
+        slotstream("logits", "--model", MODEL, "--ids", ",".join(map(str, ids)), "--out", out)
+        data = out.read_bytes()
+        size = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:8 + size])["logits"]
+        tokens, vocabulary = header["shape"]
+        self.assertEqual(tokens, len(ids))
+        values = memoryview(data)[8 + size + header["data_offsets"][0]:].cast("B")
+        surprise = 0
+        for t in range(tokens - 1):
+            row = struct.unpack_from(f"<{vocabulary}f", values, t * vocabulary * 4)
+            surprise += math.log(sum(math.exp(x) for x in row)) - row[ids[t + 1]]
+        exact = next(line for line in table.splitlines() if line.startswith("exact"))
+        self.assertAlmostEqual(float(exact.split()[-1]), math.exp(surprise / (tokens - 1)),
+                               places=5)
+
+    def test_bad_input(self):
+        empty, one = SCRATCH / "empty.txt", SCRATCH / "one.txt"
+        empty.write_text("")
+        one.write_text("a")
+        for flags, status, words in (
+                (["--text", SCRATCH / "absent.txt"], 1, ["absent.txt"]),
+                (["--text", empty], 1, ["empty.txt", "is empty"]),
+                (["--text", one], 1, ["one.txt", "at least two"]),
+                (["--text", self.TEXT, "--compute", "int9"], 1, ["int9", "int15"]),
+                (["--text", self.TEXT, "--against", "int9"], 1, ["int9", "int15"]),
+                (["--text", self.TEXT, "--context", 1], 2, ["--context"]),
+                (["--text", self.TEXT, "--context", 4000000000], 1, ["4000000000"]),
+                (["--text", self.TEXT, "--memory-gb", 0.03], 1, ["at least"])):
+            result = slotstream("quality", "--model", MODEL, *flags, check=False)
+            self.assertEqual(result.returncode, status, result.stderr)
+            for word in words:
+                self.assertIn(word, result.stderr)
             self.assertEqual(result.stdout, "")
 
 

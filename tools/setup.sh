@@ -7,7 +7,8 @@ for kind in "$@"; do
   case $kind in
     build)
       packages+=(g++ cmake ninja-build ccache mold pkg-config libfmt-dev nlohmann-json3-dev
-        libcli11-dev liburing-dev libssl-dev libpcre2-dev libutf8proc-dev libhwy-dev)
+        libcli11-dev liburing-dev libssl-dev libpcre2-dev libutf8proc-dev libhwy-dev
+        libboost1.81-dev)
       ;;
     test)
       packages+=(libgtest-dev libgmock-dev googletest libbenchmark-dev python3 python3-venv git

@@ -14,7 +14,9 @@ using Action = std::function<Result<int>()>;
 // Each adds its sub-command to `app` and sets `action` when the user chose it.
 void AddRunCommand(CLI::App& app, Action& action);
 void AddChatCommand(CLI::App& app, Action& action);
+void AddServeCommand(CLI::App& app, Action& action);
 void AddLogitsCommand(CLI::App& app, Action& action);
+void AddQualityCommand(CLI::App& app, Action& action);
 void AddInspectCommand(CLI::App& app, Action& action);
 void AddPackCommand(CLI::App& app, Action& action);
 void AddSynthCommand(CLI::App& app, Action& action);

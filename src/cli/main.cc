@@ -20,10 +20,12 @@ int Main(int argc, char** argv) {
   Action action;
   AddRunCommand(app, action);
   AddChatCommand(app, action);
+  AddServeCommand(app, action);
   AddInspectCommand(app, action);
   AddPackCommand(app, action);
   AddSynthCommand(app, action);
   AddLogitsCommand(app, action);
+  AddQualityCommand(app, action);
   AddReplayCommand(app, action);
   AddVersionCommand(app, action);
   try {

@@ -49,7 +49,7 @@ Result<engine::LoadOptions> ToLoadOptions(const ModelOptions& options, const CLI
   if (options.io == "threads") load.io = io::BackendKind::kThreads;
   if (command.count("--slots") > 0) load.wishes.slots = options.slots;
   if (command.count("--pass") > 0) load.wishes.pass_rows = options.pass_rows;
-  if (command.count("--max-context") > 0) load.wishes.max_context = options.max_context;
+  if (options.max_context > 0) load.wishes.max_context = options.max_context;
   if (command.count("--threads") > 0) load.wishes.threads = options.threads;
   if (command.count("--memory-gb") > 0) {
     if (!(options.memory_gb > 0 && options.memory_gb < kMaxMemoryGb)) {
@@ -66,6 +66,10 @@ Result<std::unique_ptr<engine::LoadedModel>> LoadModel(const ModelOptions& optio
                                                        experts::TraceWriter* trace) {
   SS_ASSIGN_OR_RETURN(engine::LoadOptions load, ToLoadOptions(options, command));
   load.trace = trace;
+  return LoadModel(load);
+}
+
+Result<std::unique_ptr<engine::LoadedModel>> LoadModel(const engine::LoadOptions& load) {
   ProgressBar bar("loading");
   std::vector<std::string> notes;
   auto model = engine::LoadedModel::Load(

@@ -15,7 +15,7 @@ struct ModelOptions {
   std::string directory;
   uint32_t slots = 0;
   uint32_t pass_rows = 0;
-  uint32_t max_context = 0;
+  uint32_t max_context = 0;  // 0: not given
   int threads = 0;
   double memory_gb = 0;
   std::string io = "auto";
@@ -32,5 +32,6 @@ Result<engine::LoadOptions> ToLoadOptions(const ModelOptions& options, const CLI
 Result<std::unique_ptr<engine::LoadedModel>> LoadModel(const ModelOptions& options,
                                                        const CLI::App& command,
                                                        experts::TraceWriter* trace = nullptr);
+Result<std::unique_ptr<engine::LoadedModel>> LoadModel(const engine::LoadOptions& load);
 
 }  // namespace slotstream::cli

@@ -11,22 +11,27 @@
 namespace slotstream::engine {
 namespace {
 
-Result<std::vector<uint32_t>> PromptIds(const text::Tokenizer& tokenizer, const Request& request) {
-  if (request.chat) {
-    SS_ASSIGN_OR_RETURN(text::RenderedPrompt prompt, text::RenderChat(*request.chat));
-    // What a user wrote must not act as control tokens.
-    return tokenizer.Encode(prompt.text, prompt.content);
-  }
-  if (request.text) return tokenizer.Encode(*request.text);
-  return request.ids;
-}
-
 bool OpensThinking(const Request& request) {
   if (!request.chat) return request.opens_thinking;
   return request.chat->add_generation_prompt && request.chat->enable_thinking.value_or(true);
 }
 
 }  // namespace
+
+Result<std::vector<uint32_t>> EncodePrompt(const text::Tokenizer& tokenizer,
+                                           const Request& request) {
+  std::vector<uint32_t> ids = request.ids;
+  if (request.chat) {
+    SS_ASSIGN_OR_RETURN(text::RenderedPrompt prompt, text::RenderChat(*request.chat));
+    // What a user wrote must not act as control tokens.
+    SS_ASSIGN_OR_RETURN(ids, tokenizer.Encode(prompt.text, prompt.content));
+  } else if (request.text) {
+    SS_ASSIGN_OR_RETURN(ids, tokenizer.Encode(*request.text));
+  }
+  SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> start, tokenizer.Encode(request.reply_start));
+  ids.insert(ids.end(), start.begin(), start.end());
+  return ids;
+}
 
 bool Job::WaitForMillis(int millis) {
   std::unique_lock lock(mutex_);
@@ -79,6 +84,7 @@ void Engine::WorkerLoop() {
       running_ = job;
     }
     Result<generate::GenerationResult> result = Run(*job);
+    if (job->observer_.on_end) job->observer_.on_end(result);
     {
       std::lock_guard lock(job->mutex_);
       job->result_.emplace(std::move(result));
@@ -95,7 +101,14 @@ Result<generate::GenerationResult> Engine::Run(Job& job) {
     SS_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer, loaded_->tokenizer());
     const Request& request = job.request_;
     generate::Generation generation;
-    SS_ASSIGN_OR_RETURN(generation.prompt, PromptIds(*tokenizer, request));
+    generation.prompt = request.ids;
+    if (request.ids.empty()) {
+      SS_ASSIGN_OR_RETURN(generation.prompt, EncodePrompt(*tokenizer, request));
+    }
+    SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> start, tokenizer->Encode(request.reply_start));
+    generation.reply_ids = start.size();
+    generation.single_call = request.single_call;
+    generation.alternatives = request.alternatives;
     generation.sampling = request.sampling.Sanitized();
     generation.stop_ids = loaded_->generation_config().eos_token_ids;
     generation.max_context = loaded_->plan().max_context;

@@ -19,7 +19,8 @@
 
 namespace slotstream::engine {
 
-// A request. Exactly one of `chat`, `text` and `ids` is the prompt.
+// A request. `chat`, `text` or `ids` is the prompt; where ids are given beside another they are
+// what EncodePrompt made of it.
 struct Request {
   std::optional<text::ChatRequest> chat;  // through the chat template
   std::optional<std::string> text;        // as it is; control tokens in it act
@@ -28,13 +29,25 @@ struct Request {
   bool opens_thinking = false;
   generate::SamplingParams sampling;
   uint32_t first_call_id = 0;  // see text::ToolCallParser
+  bool single_call = false;    // see generate::Generation, as for the next
+  std::optional<size_t> alternatives;
+  // How the reply must begin, appended to the prompt and delivered as part of the reply, e.g. the
+  // head of a tool call. Control tokens in it act.
+  std::string reply_start;
 };
+
+// The prompt of `request` as ids, `reply_start` included, so that a caller may know its length
+// before it submits. Any thread. Errors: those of the chat template and the tokenizer.
+Result<std::vector<uint32_t>> EncodePrompt(const text::Tokenizer& tokenizer,
+                                           const Request& request);
 
 // Callbacks of a request; each may be empty. They run on the engine's thread and must not block it
 // for long nor call back into the engine, except Job::Cancel.
 struct RequestObserver {
   std::function<void(const std::vector<uint32_t>& prompt)> on_start;
   generate::GenerationObserver generation;
+  // The last call, also for a request that failed or was cancelled before it began.
+  std::function<void(const Result<generate::GenerationResult>& result)> on_end;
 };
 
 // A submitted request.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -264,6 +265,100 @@ TEST_F(EngineTest, RequestsRunInTheirOrder) {
   for (const auto& job : jobs) EXPECT_TRUE(job->Wait());
   EXPECT_TRUE(jobs[0]->WaitForMillis(0));
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST_F(EngineTest, TheEndIsReportedOnce) {
+  int ends = 0;
+  bool failed = false;
+  RequestObserver observer;
+  observer.on_end = [&](const Result<generate::GenerationResult>& result) {
+    ++ends;
+    failed = !result;
+  };
+  EXPECT_TRUE(engine_->Submit(Greedy(Prompt(), 2), observer)->Wait());
+  EXPECT_EQ(ends, 1);
+  EXPECT_FALSE(failed);
+  EXPECT_FALSE(engine_->Submit(Greedy({}, 2), observer)->Wait());
+  EXPECT_EQ(ends, 2);
+  EXPECT_TRUE(failed);
+}
+
+// A prompt that its caller encoded is the same request.
+TEST_F(EngineTest, EncodedBeforeItIsSubmitted) {
+  Request request = Greedy({}, 6);
+  request.chat = Chat("Name three fruits.");
+  const Outcome whole = Run(request);
+  request.ids = EncodePrompt(*engine_->loaded().tokenizer().value(), request).value();
+  const Outcome encoded = Run(request);
+  ASSERT_TRUE(whole.result && encoded.result);
+  EXPECT_EQ(encoded.result->output, whole.result->output);
+  EXPECT_EQ(encoded.result->prompt_tokens, request.ids.size());
+}
+
+TEST_F(EngineTest, AReplyBeginsAsItMust) {
+  Request request = Greedy({}, 3);
+  request.chat = Chat("Hi");
+  request.reply_start = "Once upon";
+  const Outcome outcome = Run(request);
+  ASSERT_TRUE(outcome.result) << outcome.result.error().message;
+  EXPECT_TRUE(outcome.text.starts_with("Once upon")) << outcome.text;
+  EXPECT_EQ(outcome.result->output.size(), 3u);
+  // The same tokens, had they been the prompt's end only.
+  Request prompt = Greedy(EncodePrompt(*engine_->loaded().tokenizer().value(), request).value(), 3);
+  const Outcome same = Run(std::move(prompt));
+  EXPECT_EQ(outcome.result->output, same.result->output);
+  EXPECT_EQ(outcome.text, "Once upon" + same.text);
+}
+
+TEST_F(EngineTest, ASingleCallEndsTheReply) {
+  Request request = Greedy({}, 20);
+  request.chat = Chat("Hi");
+  request.reply_start = "<tool_call>\n<function=f>\n</function>\n";
+  request.ids = EncodePrompt(*engine_->loaded().tokenizer().value(), request).value();
+  request.chat->tools = text::OrderedJson::parse(R"([{"name": "f"}])");
+  Outcome outcome = Run(request);
+  ASSERT_TRUE(outcome.result) << outcome.result.error().message;
+  EXPECT_NE(outcome.result->reason, FinishReason::kCall);
+  request.single_call = true;
+  outcome = Run(request);
+  ASSERT_TRUE(outcome.result);
+  EXPECT_EQ(outcome.result->reason, FinishReason::kCall);
+}
+
+TEST_F(EngineTest, LogProbabilities) {
+  Request request = Greedy(Prompt(), 5);
+  std::vector<generate::ChosenToken> tokens;
+  RequestObserver observer;
+  observer.generation.on_token = [&](const generate::ChosenToken& token) {
+    tokens.push_back(token);
+  };
+  ASSERT_TRUE(engine_->Submit(request, observer)->Wait());
+  EXPECT_TRUE(tokens.empty()) << "they cost time and were not asked for";
+  request.alternatives = 4096;
+  const auto result = engine_->Submit(request, observer)->Wait();
+  ASSERT_TRUE(result);
+  ASSERT_EQ(tokens.size(), 5u);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    EXPECT_EQ(tokens[i].chosen.id, result->output[i]);
+    EXPECT_TRUE(tokens[i].in_answer);
+    ASSERT_EQ(tokens[i].best.size(), generate::kMostAlternatives);
+    EXPECT_EQ(tokens[i].best[0].id, tokens[i].chosen.id) << "greedy";
+    EXPECT_EQ(tokens[i].best[0].log_prob, tokens[i].chosen.log_prob);
+    double sum = 0;
+    for (size_t j = 0; j < tokens[i].best.size(); ++j) {
+      EXPECT_LE(tokens[i].best[j].log_prob, tokens[i].best[j == 0 ? 0 : j - 1].log_prob);
+      sum += std::exp(tokens[i].best[j].log_prob);
+    }
+    EXPECT_LE(sum, 1.0 + 1e-6);
+    EXPECT_GT(sum, 0.2) << "the twenty likeliest of 4096 of a trained model";
+  }
+}
+
+TEST_F(EngineTest, ReasoningIsCounted) {
+  Request request = Greedy(Prompt(), 8);
+  EXPECT_EQ(Run(request).result->reasoning_tokens, 0u);
+  request.opens_thinking = true;  // and the answer never closes it
+  EXPECT_EQ(Run(request).result->reasoning_tokens, 8u);
 }
 
 // The engine goes while one request runs and others wait: all end.

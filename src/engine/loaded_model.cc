@@ -62,6 +62,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::Load(
                                            *loaded->threads_, *loaded->store_, ngrams,
                                            {.max_rows = loaded->plan_.pass_rows,
                                             .compute = loaded->plan_.compute,
+                                            .every_mode = loaded->plan_.every_mode,
                                             .trace = options.trace}));
   if (options.trace != nullptr) {
     SS_RETURN_IF_ERROR(options.trace->Begin({.layers = loaded->config().num_layers(),

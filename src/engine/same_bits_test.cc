@@ -1,6 +1,7 @@
 // Promise P1: the bits depend on nothing but the model, the ids and the compute mode.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <span>
@@ -124,6 +125,56 @@ TEST_P(SameBits, WhateverTheInstructions) {
     const bool few = table->name == "scalar" && GetParam() != ComputeMode::kExact;
     ExpectSame(options, 64, few ? 40 : kTokens);
   }
+}
+
+// A model of every mode gives each mode's own bits, by passes and by its head over kept streams.
+TEST_P(SameBits, WhateverTheModesBefore) {
+  LoadOptions options = Options(ComputeMode::kInt8);
+  options.wishes.every_mode = true;
+  auto loaded = LoadForTest(options);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  model::Model& model = (*loaded)->model();
+  const size_t vocab = (*loaded)->config().vocab_size, width = (*loaded)->config().hc_width();
+  constexpr size_t kRows = 70;
+  std::vector<float> logits(kRows * vocab), streams(kRows * width);
+  for (ComputeMode mode : {ComputeMode::kExact, ComputeMode::kInt8, GetParam()}) {
+    state::Sequence sequence((*loaded)->config());
+    model::Pass pass;
+    pass.ids = std::span(*ids_).first(kRows);
+    pass.compute = mode;
+    pass.observe = [&](uint32_t, kernels::ConstRows residual, size_t rows) {
+      for (size_t r = 0; r < rows; ++r) {
+        std::copy_n(residual.row(r), width, streams.data() + r * width);
+      }
+    };
+    ASSERT_TRUE(model.Forward(pass, sequence));
+  }
+  for (size_t first = 0; first < kRows; first += 33) {
+    ASSERT_TRUE(model.Head({streams.data() + first * width, width},
+                           std::min<size_t>(33, kRows - first), GetParam(),
+                           logits.data() + first * vocab));
+  }
+  EXPECT_EQ(std::memcmp(logits.data(), Expected().data(), logits.size() * sizeof(float)), 0);
+}
+
+TEST(Modes, AreRefusedWhereTheWorkspaceIsAnothers) {
+  LoadOptions options;
+  options.directory = MiniatureDirectory();
+  options.wishes.compute = ComputeMode::kInt8;
+  options.wishes.max_context = 1024;
+  auto loaded = LoadForTest(options);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const uint32_t id = 1;
+  state::Sequence sequence((*loaded)->config());
+  model::Pass pass;
+  pass.ids = {&id, 1};
+  pass.compute = ComputeMode::kExact;
+  const Status status = (*loaded)->model().Forward(pass, sequence);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(sequence.usable());
+  pass.compute = ComputeMode::kInt8;
+  EXPECT_TRUE((*loaded)->model().Forward(pass, sequence));
 }
 
 TEST_P(SameBits, FromASnapshotTakenAnywhere) {

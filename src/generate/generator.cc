@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "generate/sampler.h"
 
@@ -42,6 +44,29 @@ Status Prefill(model::Model& model, state::Sequence& sequence, std::span<const u
   return {};
 }
 
+// The log-probabilities of `id` and of the `count` likeliest of the first `tokens` logits.
+ChosenToken LogProbs(std::span<const float> logits, uint32_t id, size_t count) {
+  const float highest = *std::ranges::max_element(logits);
+  double sum = 0;
+  for (float logit : logits) sum += std::exp(static_cast<double>(logit - highest));
+  const double norm = static_cast<double>(highest) + std::log(sum);
+  const auto log_prob = [&](uint32_t token) {
+    return static_cast<float>(static_cast<double>(logits[token]) - norm);
+  };
+  ChosenToken result;
+  result.chosen = {id, log_prob(id)};
+  std::vector<uint32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0u);
+  const auto end = ids.begin() + static_cast<ptrdiff_t>(std::min(count, ids.size()));
+  std::partial_sort(ids.begin(), end, ids.end(), [&](uint32_t a, uint32_t b) {
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  });
+  for (auto best = ids.begin(); best != end; ++best) {
+    result.best.push_back({*best, log_prob(*best)});
+  }
+  return result;
+}
+
 }  // namespace
 
 std::string_view FinishReasonName(FinishReason reason) {
@@ -54,6 +79,8 @@ std::string_view FinishReasonName(FinishReason reason) {
       return "length";
     case FinishReason::kContext:
       return "context";
+    case FinishReason::kCall:
+      return "call";
   }
   return "unknown";
 }
@@ -68,7 +95,9 @@ Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& to
   Sampler sampler(generation.sampling, tokens);
   ReplyParser parser(tokenizer, generation.reply);
   std::vector<ReplyEvent> events;
+  bool called = false;
   const auto deliver = [&] {
+    for (const ReplyEvent& event : events) called |= event.kind == ReplyEvent::Kind::kCallEnd;
     if (observer.on_event) {
       for (const ReplyEvent& event : events) observer.on_event(event);
     }
@@ -83,6 +112,12 @@ Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& to
   const uint64_t prefilled = clock.NowNanos();
   result.prefill_nanos = prefilled - start;
 
+  const std::span<const uint32_t> given(generation.prompt);
+  for (uint32_t id : given.last(std::min(generation.reply_ids, given.size()))) {
+    SS_RETURN_IF_ERROR(parser.Push(id, events));
+  }
+  deliver();
+
   const auto max_tokens = static_cast<size_t>(generation.sampling.max_tokens);
   for (;;) {
     const uint32_t id = sampler.Sample(logits);
@@ -92,8 +127,19 @@ Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& to
       result.reason = FinishReason::kStopToken;
       break;
     }
+    if (parser.in_reasoning()) ++result.reasoning_tokens;
+    if (generation.alternatives && observer.on_token) {
+      ChosenToken token = LogProbs(std::span<const float>(logits).first(tokens), id,
+                                   std::min(*generation.alternatives, kMostAlternatives));
+      token.in_answer = !parser.in_reasoning();
+      observer.on_token(token);
+    }
     SS_RETURN_IF_ERROR(parser.Push(id, events));
     deliver();
+    if (called && generation.single_call) {
+      result.reason = FinishReason::kCall;
+      break;
+    }
     if (parser.stop()) {
       result.reason = FinishReason::kStopString;
       result.stop_string = *parser.stop();

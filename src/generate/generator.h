@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,24 +20,47 @@
 namespace slotstream::generate {
 
 struct Generation {
-  std::vector<uint32_t> prompt;    // at least one id
+  std::vector<uint32_t> prompt;  // at least one id
+  // So many last ids of the prompt are the beginning of the reply: they are delivered with it.
+  size_t reply_ids = 0;
   SamplingParams sampling;         // sanitized
   ReplyOptions reply;              // its stop strings are sampling.stop
   std::vector<uint32_t> stop_ids;  // tokens that end a reply; not delivered
   size_t max_context = 0;          // tokens of prompt and reply together
+  bool single_call = false;        // the reply ends after its first complete tool call
+  // Wants on_token, with so many alternatives; at most kMostAlternatives.
+  std::optional<size_t> alternatives;
 };
+
+inline constexpr size_t kMostAlternatives = 20;  // OpenAI's bound
 
 enum class FinishReason {
   kStopToken,
   kStopString,
   kLength,   // max_tokens
   kContext,  // the context is full
+  kCall,     // a tool call is complete and was to be the only one
 };
 std::string_view FinishReasonName(FinishReason reason);
+
+struct TokenLogProb {
+  uint32_t id = 0;
+  float log_prob = 0;  // natural logarithm
+};
+
+// A token that was chosen. Its probability is the model's own: softmax of the raw logits, without
+// temperature, penalties or cuts.
+struct ChosenToken {
+  TokenLogProb chosen;
+  std::vector<TokenLogProb> best;  // the likeliest tokens, falling; of equals the lowest id first
+  bool in_answer = false;          // neither reasoning nor the tag that ends it
+};
 
 // Told of progress on the generating thread; each may be empty.
 struct GenerationObserver {
   std::function<void(size_t done, size_t total)> on_prefill;  // prompt tokens
+  // Before the events of the token; not for a token that ends the reply.
+  std::function<void(const ChosenToken& token)> on_token;
   std::function<void(const ReplyEvent& event)> on_event;
 };
 
@@ -45,8 +69,9 @@ struct GenerationResult {
   std::string stop_string;       // of kStopString
   std::vector<uint32_t> output;  // all tokens sampled, a final stop token included
   size_t prompt_tokens = 0;
-  uint64_t prefill_nanos = 0;  // to the first sampled token
-  uint64_t decode_nanos = 0;   // from there to the last
+  size_t reasoning_tokens = 0;  // of output
+  uint64_t prefill_nanos = 0;   // to the first sampled token
+  uint64_t decode_nanos = 0;    // from there to the last
 };
 
 // Runs the whole generation on `sequence`, which is fresh. `cancel` is looked at before every

@@ -49,6 +49,8 @@ class ReplyParser {
   // Appends what was held back, at the end of the reply.
   void Flush(std::vector<ReplyEvent>& events);
 
+  // The next token is still reasoning.
+  bool in_reasoning() const { return splitter_ && !splitter_->closed(); }
   // The stop string that ended the answer.
   const std::optional<std::string>& stop() const { return stops_.matched(); }
 

@@ -73,6 +73,7 @@ template <size_t kTerms>
 struct AmxPanels {
   using L = AmxLanes;
   using Few = IntegerPanels<L, kTerms>;
+  using Group = IntegerGroup<L>;
   using Ints = L::Ints;
 
   // The nibbles of 16 outputs in 64 inputs, as rows of four inputs by 16 outputs.
@@ -89,7 +90,7 @@ struct AmxPanels {
   // One group of 16 outputs for `rows` rows: a full block, or with kLast the last one.
   template <bool kLast>
   static SS_INLINE void Block(PreparedRows x, size_t k, size_t g, size_t rows,
-                              const typename Few::Weights& weights, float* outputs) {
+                              const typename Group::Weights& weights, float* outputs) {
     alignas(64) int32_t dots[kTileRows * L::kLanes];
     alignas(64) int32_t high_dots[kTileRows * L::kLanes];
     const std::byte* codes = x.data + g * kTerms * kTileInputs;
@@ -101,7 +102,7 @@ struct AmxPanels {
       if constexpr (kTerms == 2) {
         dot = L::Add(dot, _mm512_slli_epi32(L::LoadInts(high_dots + r * L::kLanes), 8));
       }
-      Few::Combine(dot, sum, weights, outputs + r * checkpoint::kPanelOutputs);
+      Group::Combine(dot, sum, weights, outputs + r * checkpoint::kPanelOutputs);
     }
   }
 
@@ -116,7 +117,7 @@ struct AmxPanels {
       const std::byte* biases = scales + lanes * 2;
       for (size_t lane = 0; lane < lanes; lane += L::kLanes) {
         LoadNibbles(panel + lane * 4, step_bytes, tile);
-        const typename Few::Weights weights(scales + lane * 2, biases + lane * 2);
+        const typename Group::Weights weights(scales + lane * 2, biases + lane * 2);
         float* y = outputs + lane;
         size_t r = 0;
         for (; r + kTileRows <= rows; r += kTileRows) {

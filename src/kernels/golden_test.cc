@@ -67,7 +67,7 @@ constexpr std::string_view kGolden[] = {
     "gated_rms_norm 2641da27a1491ece",
     "rope 72f56397d8d804b2",
     "index_scores d4741f31746590a7",
-    "attention 87fc8d072e698964",
+    "attention d0921bfee01b8bea",
 };
 // clang-format on
 

@@ -25,12 +25,23 @@ size_t MaxInputs(const ModelConfig& config) {
 // The smallest quantization group that checkpoints have.
 constexpr size_t kMinGroup = 32;
 
+// The most that size(mode) is among the modes that passes may have.
+template <typename Size>
+size_t LargestOfModes(const ModelOptions& options, const Size& size) {
+  if (!options.every_mode) return size(options.compute);
+  size_t largest = 0;
+  for (kernels::ComputeMode mode : kernels::kComputeModes) largest = std::max(largest, size(mode));
+  return largest;
+}
+
 size_t BlockScratch(const checkpoint::Checkpoint& checkpoint, const ModelOptions& options) {
   const ModelConfig& config = checkpoint.config();
   const size_t rows = options.max_rows;
   return std::max({HyperConnectionScratch(config, rows), DeltaNetScratch(config, rows),
                    SparseAttentionScratch(config, rows), NgramMemoryScratch(config, rows),
-                   MoeScratch(config, checkpoint.experts().shape(), options.compute, rows)});
+                   LargestOfModes(options, [&](kernels::ComputeMode mode) {
+                     return MoeScratch(config, checkpoint.experts().shape(), mode, rows);
+                   })});
 }
 
 }  // namespace
@@ -44,7 +55,9 @@ Model::Workspace::Workspace(Arena& arena, const ModelConfig& config, const Model
   inject = take(config.hc_count);
   cos = take(config.rotary_dim / 2);
   sin = take(config.rotary_dim / 2);
-  const size_t bytes = Compute::ScratchBytes(options.compute, rows, MaxInputs(config), kMinGroup);
+  const size_t bytes = LargestOfModes(options, [&](kernels::ComputeMode mode) {
+    return Compute::ScratchBytes(mode, rows, MaxInputs(config), kMinGroup);
+  });
   prepared = {reinterpret_cast<std::byte*>(arena.Take(bytes / sizeof(float))), bytes};
 }
 
@@ -89,23 +102,32 @@ Model::Model(const checkpoint::Checkpoint& checkpoint, checkpoint::ResidentPart 
       trunk_(std::move(trunk)),
       weights_(std::move(weights)),
       store_(store),
-      trace_(options.trace),
       ngrams_(ngrams.begin(), ngrams.end()),
-      max_rows_(options.max_rows),
+      options_(options),
       memory_(std::move(memory)),
       arena_(reinterpret_cast<float*>(memory_.data())),
       workspace_(arena_, config_, options),
       compute_(kernel_table, options.compute, threads, workspace_.prepared),
       rotary_(config_),
-      attention_scratch_(config_, max_rows_, threads.threads()),
-      positions_(max_rows_),
+      attention_scratch_(config_, options.max_rows, threads.threads()),
+      positions_(options.max_rows),
       ngram_rows_(config_.ple_layers.size()) {}
 
+Status Model::UseMode(std::optional<kernels::ComputeMode> mode) {
+  if (mode && *mode != options_.compute && !options_.every_mode) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("a pass in mode {}; the model was made for {} only",
+                            kernels::NameOf(*mode), kernels::NameOf(options_.compute)));
+  }
+  compute_.UseMode(mode.value_or(options_.compute));
+  return {};
+}
+
 Status Model::CheckPass(const Pass& pass, const state::Sequence& sequence) const {
-  if (pass.ids.empty() || pass.ids.size() > max_rows_) {
-    return Fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("a pass of {} tokens; 1 to {} are possible", pass.ids.size(), max_rows_));
+  if (pass.ids.empty() || pass.ids.size() > options_.max_rows) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("a pass of {} tokens; 1 to {} are possible", pass.ids.size(),
+                            options_.max_rows));
   }
   for (uint32_t id : pass.ids) {
     if (id >= config_.vocab_size) {
@@ -127,6 +149,7 @@ Status Model::CheckPass(const Pass& pass, const state::Sequence& sequence) const
 
 Status Model::Forward(const Pass& pass, state::Sequence& sequence) {
   SS_RETURN_IF_ERROR(CheckPass(pass, sequence));
+  SS_RETURN_IF_ERROR(UseMode(pass.compute));
   const size_t rows = pass.ids.size();
   sequence.BeginPass();
   RequestNgrams(pass.ids, sequence);
@@ -152,7 +175,11 @@ Status Model::Forward(const Pass& pass, state::Sequence& sequence) {
     SS_RETURN_IF_ERROR(RunLayer(l, pass, sequence));
     if (pass.observe) pass.observe(l, workspace_.residual, rows);
   }
-  if (pass.logit_rows > 0) RunHead(pass);
+  if (pass.logit_rows > 0) {
+    const size_t first = rows - pass.logit_rows;
+    RunHead({workspace_.residual.row(first), workspace_.residual.stride}, pass.logit_rows,
+            pass.logits);
+  }
   sequence.EndPass(rows, next_position);
   return {};
 }
@@ -215,29 +242,38 @@ Status Model::RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence) 
   ReadStreams(compute_, config_, layer.mlp_site, w.residual, rows, w.x, w.inject, arena_);
   Status moe = RunMoe(compute_, config_, layer.moe, store_, l, pass.admit_experts, w.x, rows,
                       routing_, w.y, arena_);
-  if (trace_ != nullptr) Record(l, pass, sequence);
+  if (options_.trace != nullptr) Record(l, pass, sequence);
   SS_RETURN_IF_ERROR(std::move(moe));
   WriteStreams(compute_, config_, w.y, w.inject, rows, w.residual);
   return {};
 }
 
 void Model::Record(uint32_t l, const Pass& pass, const state::Sequence& sequence) {
-  trace_->Append({.position = static_cast<uint32_t>(sequence.length()),
-                  .layer = l,
-                  .rows = static_cast<uint32_t>(pass.ids.size()),
-                  // Only the passes of a prompt leave out logits or admit.
-                  .prompt = pass.admit_experts || pass.logit_rows == 0,
-                  .admit = pass.admit_experts},
-                 routing_.experts());
+  options_.trace->Append({.position = static_cast<uint32_t>(sequence.length()),
+                          .layer = l,
+                          .rows = static_cast<uint32_t>(pass.ids.size()),
+                          // Only the passes of a prompt leave out logits or admit.
+                          .prompt = pass.admit_experts || pass.logit_rows == 0,
+                          .admit = pass.admit_experts},
+                         routing_.experts());
 }
 
-void Model::RunHead(const Pass& pass) {
-  const size_t first = pass.ids.size() - pass.logit_rows;
-  const ConstRows residual{workspace_.residual.row(first), workspace_.residual.stride};
-  ReadStreams(compute_, config_, weights_.final_mixer, residual, pass.logit_rows, workspace_.x, {},
-              arena_);
-  compute_.Run(workspace_.x, config_.hidden_size, pass.logit_rows,
-               {{weights_.lm_head, {pass.logits, config_.vocab_size}}});
+void Model::RunHead(ConstRows residual, size_t rows, float* logits) {
+  ReadStreams(compute_, config_, weights_.final_mixer, residual, rows, workspace_.x, {}, arena_);
+  compute_.Run(workspace_.x, config_.hidden_size, rows,
+               {{weights_.lm_head, {logits, config_.vocab_size}}});
+}
+
+Status Model::Head(ConstRows residual, size_t rows, std::optional<kernels::ComputeMode> compute,
+                   float* logits) {
+  if (rows > options_.max_rows) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("logits of {} rows at once; at most {} are possible", rows, options_.max_rows));
+  }
+  SS_RETURN_IF_ERROR(UseMode(compute));
+  RunHead(residual, rows, logits);
+  return {};
 }
 
 }  // namespace slotstream::model

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct Pass {
   std::span<const uint32_t> ids;               // 1 to max_rows, each below vocab_size
   std::span<const state::Position> positions;  // one per id; empty: one after another, as in text
   std::span<const SplicedRow> spliced;
+  std::optional<kernels::ComputeMode> compute;  // absent: the model's own
   // Logits are computed for the last `logit_rows` tokens, into logits [logit_rows, vocab_size].
   size_t logit_rows = 0;
   float* logits = nullptr;
@@ -49,6 +51,7 @@ struct Pass {
 struct ModelOptions {
   size_t max_rows = 1;  // of a pass
   kernels::ComputeMode compute = kernels::ComputeMode::kExact;
+  bool every_mode = false;  // passes may ask for any mode: the workspace fits the largest
   experts::TraceWriter* trace = nullptr;  // told of every visit of a layer's experts; may be null
 };
 
@@ -65,12 +68,18 @@ class Model {
                                                const ModelOptions& options);
 
   const checkpoint::ModelConfig& config() const { return config_; }
-  size_t max_rows() const { return max_rows_; }
+  size_t max_rows() const { return options_.max_rows; }
 
-  // Moves `sequence` on by the pass's tokens. Errors: kInvalidArgument (an id or a size out of
-  // range; the sequence is unchanged), kCancelled, and the stores' errors; after these the sequence
-  // is no longer usable().
+  // Moves `sequence` on by the pass's tokens. Errors: kInvalidArgument (an id, a size or a mode
+  // that the model does not take; the sequence is unchanged), kCancelled, and the stores' errors;
+  // after these the sequence is no longer usable().
   Status Forward(const Pass& pass, state::Sequence& sequence);
+
+  // Logits [rows, vocab_size] from the residual streams that observers see after the last layer:
+  // the same bits that their pass gives in this mode. At most max_rows() rows. Errors:
+  // kInvalidArgument.
+  Status Head(kernels::ConstRows residual, size_t rows, std::optional<kernels::ComputeMode> compute,
+              float* logits);
 
   // Bytes that a model with these options allocates besides trunk, stores and sequences.
   static uint64_t WorkspaceBytes(const checkpoint::Checkpoint& checkpoint,
@@ -93,20 +102,20 @@ class Model {
         std::span<experts::NgramStore* const> ngrams, AlignedBuffer memory,
         const ModelOptions& options);
 
+  Status UseMode(std::optional<kernels::ComputeMode> mode);
   Status CheckPass(const Pass& pass, const state::Sequence& sequence) const;
   void Embed(const Pass& pass);
   void RequestNgrams(std::span<const uint32_t> ids, state::Sequence& sequence);
   Status RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence);
   void Record(uint32_t l, const Pass& pass, const state::Sequence& sequence);
-  void RunHead(const Pass& pass);
+  void RunHead(kernels::ConstRows residual, size_t rows, float* logits);
 
   const checkpoint::ModelConfig& config_;
   checkpoint::ResidentPart trunk_;
   Weights weights_;
   experts::ExpertStore& store_;
-  experts::TraceWriter* trace_;
   std::vector<experts::NgramStore*> ngrams_;
-  size_t max_rows_;
+  ModelOptions options_;
   AlignedBuffer memory_;
   Arena arena_;  // after the workspace
   Workspace workspace_;

@@ -40,6 +40,8 @@ class Compute {
 
   const kernels::KernelTable& kernels() const { return kernels_; }
   kernels::ComputeMode mode() const { return mode_; }
+  // From the next product on; the scratch must fit its prepared rows too.
+  void UseMode(kernels::ComputeMode mode) { mode_ = mode; }
   const kernels::PanelKernels& panels() const { return kernels_.panel(mode_); }
   ThreadPool& threads() { return threads_; }
 

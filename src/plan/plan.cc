@@ -77,10 +77,12 @@ void Price(const Checkpoint& checkpoint, Plan& plan) {
              uint64_t{plan.pass_rows} * config.ngram_heads() * (rows.row_bytes() + 64);
   }
   ledger.Add("n-gram cache", ngram);
-  ledger.Add("pass workspace",
-             model::Model::WorkspaceBytes(
-                 checkpoint, {.max_rows = plan.pass_rows, .compute = plan.compute}, plan.threads) +
-                 uint64_t{config.vocab_size} * sizeof(float));
+  const model::ModelOptions options{
+      .max_rows = plan.pass_rows, .compute = plan.compute, .every_mode = plan.every_mode};
+  const uint64_t kept =
+      plan.kept.logits * config.vocab_size + plan.kept.streams * config.hc_width();
+  ledger.Add("pass workspace", model::Model::WorkspaceBytes(checkpoint, options, plan.threads) +
+                                   kept * sizeof(float));
   ledger.Add("context", state::SequenceBytes(config, plan.max_context));
   ledger.Add("process", kProcessBytes + config.vocab_size * kBytesPerVocabularyEntry);
 }
@@ -106,7 +108,7 @@ Status CheckWishes(const Checkpoint& checkpoint, const Wishes& wishes) {
   if (wishes.max_context &&
       (*wishes.max_context < 1 || *wishes.max_context > config.max_position_embeddings)) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("--max-context {} is out of range: this model takes 1 to {} tokens",
+                fmt::format("a context of {} tokens is out of range: this model takes 1 to {}",
                             *wishes.max_context, config.max_position_embeddings));
   }
   return {};
@@ -139,6 +141,8 @@ Result<Plan> MakePlan(const Checkpoint& checkpoint, const MachineFacts& machine,
   plan.budget = wishes.memory_bytes.value_or(DefaultBudget(machine.memory_available));
   plan.threads = wishes.threads.value_or(machine.cores);
   plan.compute = wishes.compute;
+  plan.every_mode = wishes.every_mode;
+  plan.kept = wishes.kept;
   // The draft head's experts have slots too only once it runs; the trunk's layers count here.
   plan.all_slots = config.num_layers() * config.num_experts;
   plan.slots = wishes.slots ? std::min(*wishes.slots, plan.all_slots) : MinSlots(config);

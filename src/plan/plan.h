@@ -13,6 +13,13 @@
 
 namespace slotstream::plan {
 
+// Rows that the caller keeps of what passes give: logits [logits, vocab_size] and residual streams
+// [streams, N*H], all float32.
+struct KeptRows {
+  uint64_t logits = 1;
+  uint64_t streams = 0;
+};
+
 // What the user asked for; absent means that the planner decides.
 struct Wishes {
   std::optional<uint32_t> slots;         // of the expert pool
@@ -21,6 +28,8 @@ struct Wishes {
   std::optional<uint32_t> max_context;   // tokens of prompt and reply together
   std::optional<int> threads;
   kernels::ComputeMode compute = kernels::kDefaultComputeMode;
+  bool every_mode = false;  // passes may have other modes than `compute`
+  KeptRows kept = {};
 };
 
 struct LedgerLine {
@@ -39,6 +48,8 @@ struct Plan {
   uint32_t max_context = 0;
   int threads = 1;
   kernels::ComputeMode compute = kernels::kDefaultComputeMode;
+  bool every_mode = false;
+  KeptRows kept = {};
   std::vector<LedgerLine> ledger;
   uint64_t total = 0;   // the sum of the ledger
   uint64_t budget = 0;  // what the plan had to fit in

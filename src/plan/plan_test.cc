@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -132,6 +133,35 @@ TEST_P(PlanTest, WishesStandOrAreRefused) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kResourceLimit);
   EXPECT_GT(least, LeastBudget());
+}
+
+// Every byte that the caller keeps and the largest mode's workspace are in the ledger.
+TEST_P(PlanTest, CountsWhatTheCallerKeepsAndEveryMode) {
+  const auto total = [&](const Wishes& wishes) {
+    const auto plan = Make(64 * kGiB, wishes);
+    EXPECT_TRUE(plan);
+    EXPECT_EQ(plan->total, Sum(*plan));
+    return plan->total;
+  };
+  Wishes wishes;
+  const uint64_t before = total(wishes);
+  wishes.kept = {.logits = 1 + 7, .streams = 9};
+  EXPECT_EQ(total(wishes) - before,
+            (uint64_t{7} * config().vocab_size + uint64_t{9} * config().hc_width()) * 4);
+  const auto of_mode = [&](kernels::ComputeMode mode, bool every_mode) {
+    Wishes wished;
+    wished.compute = mode;
+    wished.every_mode = every_mode;
+    return total(wished);
+  };
+  uint64_t largest = 0;
+  for (kernels::ComputeMode mode : kernels::kComputeModes) {
+    largest = std::max(largest, of_mode(mode, false));
+  }
+  for (kernels::ComputeMode mode : kernels::kComputeModes) {
+    EXPECT_EQ(of_mode(mode, true), largest) << NameOf(mode);
+  }
+  EXPECT_LT(of_mode(kernels::ComputeMode::kInt8, false), largest);
 }
 
 TEST_P(PlanTest, TooFewSlotsAreRefusedWithTheNumbers) {

@@ -38,6 +38,9 @@ struct ChatRequest {
   std::string reasoning_effort = "xhigh";  // "xhigh", "medium" or "low"
   std::optional<bool> preserve_thinking;
   bool add_vision_id = false;
+  // Takes what agents send and the template refuses: system messages anywhere, each a turn of its
+  // own in its place, pictures in them left out; a tool's answer first; no question at all.
+  bool any_order = false;
 };
 
 // Reads a list of messages: role, content (text, null, or a list of items with text, image or

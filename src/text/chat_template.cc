@@ -131,14 +131,22 @@ class Renderer {
   Result<RenderedPrompt> Run() {
     const auto& messages = request_.messages;
     if (messages.empty()) return Refuse("there are no messages");
-    if (messages[0].role == Role::kTool) return Refuse("messages[0] is a tool's answer");
+    if (messages[0].role == Role::kTool && !request_.any_order) {
+      return Refuse("messages[0] is a tool's answer");
+    }
     SS_RETURN_IF_ERROR(SystemTurn());
     const std::optional<size_t> last_query = LastQuery();
-    if (!last_query) return Refuse("no user message asks anything");
+    if (!last_query && !request_.any_order) return Refuse("no user message asks anything");
     for (size_t i = 0; i < messages.size(); ++i) {
       switch (messages[i].role) {
         case Role::kSystem:
-          if (i != 0) return Refuse(fmt::format("messages[{}]: a system message, not first", i));
+          if (i == 0) break;
+          if (!request_.any_order) {
+            return Refuse(fmt::format("messages[{}]: a system message, not first", i));
+          }
+          out_.Own("<|im_start|>system\n");
+          out_.Append(SystemContent(messages[i]));
+          out_.Own(kTurnEnd);
           break;
         case Role::kUser:
           out_.Own("<|im_start|>user\n");
@@ -146,7 +154,7 @@ class Renderer {
           out_.Own(kTurnEnd);
           break;
         case Role::kAssistant:
-          SS_RETURN_IF_ERROR(AssistantTurn(messages[i], i > *last_query));
+          SS_RETURN_IF_ERROR(AssistantTurn(messages[i], i > last_query.value_or(0)));
           break;
         case Role::kTool:
           ToolAnswer(i);
@@ -184,6 +192,14 @@ class Renderer {
     return content.Trim();
   }
 
+  Prompt SystemContent(const ChatMessage& message) {
+    Prompt content;
+    for (const ContentItem& item : message.content) {
+      if (item.kind == ContentItem::Kind::kText) content.Content(item.text);
+    }
+    return content.Trim();
+  }
+
   Result<std::string_view> EffortSentence() const {
     if (request_.enable_thinking == false) return std::string_view();
     if (request_.reasoning_effort == "xhigh") return kEffortXhigh;
@@ -198,11 +214,11 @@ class Renderer {
     Prompt system;
     if (const ChatMessage& first = request_.messages[0]; first.role == Role::kSystem) {
       for (const ContentItem& item : first.content) {
-        if (item.kind != ContentItem::Kind::kText) {
+        if (item.kind != ContentItem::Kind::kText && !request_.any_order) {
           return Refuse("messages[0]: a system message can't have pictures or videos");
         }
       }
-      system = Content(first);
+      system = SystemContent(first);
     }
     const OrderedJson& tools = request_.tools;
     if (!tools.is_null() && !tools.is_array()) return Refuse("tools is not a list");
@@ -290,7 +306,7 @@ class Renderer {
   // A run of tool answers is one user turn.
   void ToolAnswer(size_t index) {
     const auto& messages = request_.messages;
-    if (messages[index - 1].role != Role::kTool) out_.Own("<|im_start|>user");
+    if (index == 0 || messages[index - 1].role != Role::kTool) out_.Own("<|im_start|>user");
     out_.Own("\n<tool_response>\n");
     out_.Append(Content(messages[index]));
     out_.Own("\n</tool_response>");

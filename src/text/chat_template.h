@@ -21,7 +21,8 @@ struct RenderedPrompt {
 // Errors: kInvalidArgument for what the template refuses: no messages; a system message that is
 // not the first or has pictures; no user message that asks something (tool responses alone don't);
 // an unknown reasoning_effort, unless thinking is off; a conversation that begins with a tool's
-// answer; tools that are no list, or JSON nested too deep.
+// answer; tools that are no list, or JSON nested too deep. With ChatRequest::any_order the order of
+// messages is no error.
 Result<RenderedPrompt> RenderChat(const ChatRequest& request);
 
 }  // namespace slotstream::text

@@ -174,6 +174,30 @@ TEST(ChatTemplate, Refusals) {
       "<|im_start|>user\nx<|im_end|>\n" + kOpen + "\n</think>\n\n");
 }
 
+// What the template refuses and agents send.
+TEST(ChatTemplate, AnyOrder) {
+  const auto render = [](const char* json) {
+    ChatRequest request = Request(json);
+    request.any_order = true;
+    const auto prompt = RenderChat(request);
+    return prompt ? prompt->text : prompt.error().message;
+  };
+  EXPECT_EQ(
+      render(
+          R"({"think": false, "messages": [{"role": "system", "content": "a"}, {"role": "user", "content": "q"},
+              {"role": "system", "content": [{"text": " b "}, {"image": ""}]}, {"role": "system", "content": "c"}]})"),
+      "<|im_start|>system\na<|im_end|>\n<|im_start|>user\nq<|im_end|>\n<|im_start|>system\nb<|im_"
+      "end|>\n<|im_start|>system\nc<|im_end|>\n" +
+          kOpen + "\n</think>\n\n");
+  EXPECT_EQ(
+      render(
+          R"({"think": false, "messages": [{"role": "tool", "content": "x"}, {"role": "assistant", "content": "y"}]})"),
+      "<|im_start|>user\n<tool_response>\nx\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+      "<think>\n\n</think>\n\ny<|im_end|>\n" +
+          kOpen + "\n</think>\n\n");
+  EXPECT_EQ(render(R"({"messages": []})"), "there are no messages");
+}
+
 TEST(ChatTemplate, MessagesThatDoNotParse) {
   for (const char* json :
        {R"({})", R"([5])", R"([{}])", R"([{"role": "developer"}])", R"([{"role": 1}])",

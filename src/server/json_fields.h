@@ -1,0 +1,55 @@
+// Reads members of a request's JSON.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "server/api_error.h"
+#include "text/json_text.h"
+
+namespace slotstream::server {
+
+using Json = text::OrderedJson;
+
+// The body as an object. kInvalidArgument: no JSON, no object, broken UTF-8, nested deeper than
+// text::kDeepestJson (seen before anything is built from it).
+Result<Json> ParseBody(std::string_view body);
+
+// The members of one object by name. null is the same as absent. The first member of a wrong type
+// is remembered as the error, and its value is as if it were absent; so all can be read first and
+// error() looked at once. The object must outlive this.
+class Fields {
+ public:
+  // `where` stands before the names in messages, e.g. "messages[2].".
+  explicit Fields(const Json& object, std::string where = {})
+      : object_(object), where_(std::move(where)) {}
+
+  const Json* Get(const char* name) const;
+  std::optional<double> Number(const char* name);
+  std::optional<int64_t> Integer(const char* name);  // 3.0 is one; beyond 64 bits: the nearest
+  std::optional<bool> Bool(const char* name);
+  std::optional<std::string> String(const char* name);
+  std::vector<std::string> Strings(const char* name);  // a string, or a list of them
+  const Json* Object(const char* name);
+  const Json* List(const char* name);
+
+  void Refuse(std::string_view name, std::string_view what);
+  const std::optional<ApiError>& error() const { return error_; }
+
+ private:
+  const Json& object_;
+  std::string where_;
+  std::optional<ApiError> error_;
+};
+
+// The text of a JSON string, or nothing.
+std::string_view TextOf(const Json* value);
+
+// JSON on one line; text that is no UTF-8 is replaced.
+std::string Dump(const Json& value);
+
+}  // namespace slotstream::server

@@ -1,0 +1,144 @@
+// POST /v1/chat/completions
+#include <fmt/format.h>
+
+#include <ctime>
+#include <utility>
+
+#include "server/chat_messages.h"
+#include "server/generating_route.h"
+#include "server/openai_reply.h"
+#include "server/plain_reply.h"
+#include "server/routes.h"
+#include "server/sampling_fields.h"
+
+namespace slotstream::server {
+namespace {
+
+struct ChatCall {
+  GenerationCall generation;
+  std::string model;
+  bool stream = false;
+  bool include_usage = false;
+};
+
+// Open WebUI passes Ollama's `think` through; the others say reasoning_effort.
+void ReadThinking(Fields& fields, ChatDraft& draft) {
+  if (const auto effort = fields.String("reasoning_effort");
+      effort && !ApplyEffort(*effort, draft)) {
+    fields.Refuse("reasoning_effort", "none of none, minimal, low, medium, high, xhigh, max");
+  }
+  if (const Json* think = fields.Get("think")) {
+    if (think->is_boolean()) {
+      draft.thinking = think->get<bool>();
+    } else if (!ApplyEffort(TextOf(think), draft)) {
+      fields.Refuse("think", "neither true, false nor a level");
+    }
+  }
+  // The template's own switch, as vLLM's and SGLang's clients send it.
+  if (const Json* arguments = fields.Object("chat_template_kwargs")) {
+    Fields inner(*arguments, "chat_template_kwargs.");
+    if (const auto enable = inner.Bool("enable_thinking")) draft.thinking = *enable;
+  }
+}
+
+void ReadLimits(Fields& fields, engine::Request& request) {
+  generate::SamplingParams& sampling = request.sampling;
+  for (const char* name : {"max_tokens", "max_completion_tokens"}) {
+    if (const auto most = fields.Integer(name)) {
+      if (*most < 1) fields.Refuse(name, "less than 1");
+      sampling.max_tokens = *most;
+    }
+  }
+  sampling.stop = fields.Strings("stop");
+  if (fields.Integer("n").value_or(1) != 1) fields.Refuse("n", "only one answer is given: n is 1");
+  const bool wanted = fields.Bool("logprobs").value_or(false);
+  const int64_t top = fields.Integer("top_logprobs").value_or(0);
+  if (top < 0 || top > static_cast<int64_t>(generate::kMostAlternatives)) {
+    fields.Refuse("top_logprobs", fmt::format("not from 0 to {}", generate::kMostAlternatives));
+  } else if (wanted) {
+    request.alternatives = static_cast<size_t>(top);
+  } else if (top > 0) {
+    fields.Refuse("top_logprobs", "needs logprobs to be true");
+  }
+}
+
+void ReadFormat(Fields& fields) {
+  const Json* format = fields.Object("response_format");
+  if (format == nullptr) return;
+  const std::string_view type = TextOf(Fields(*format).Get("type"));
+  if (type != "text") {
+    fields.Refuse("response_format",
+                  fmt::format("{:?} is not offered: replies are not held to a grammar", type));
+  }
+}
+
+std::optional<ApiError> ReadCall(const Json& body, ChatCall& call) {
+  Fields fields(body);
+  ChatDraft draft;
+  const Json* messages = fields.List("messages");
+  if (messages == nullptr) {
+    fields.Refuse("messages", "there are none");
+    return fields.error();
+  }
+  if (auto error = ReadChatMessages(*messages, draft)) return error;
+  if (const Json* tools = fields.List("tools")) {
+    if (auto error = ReadChatTools(*tools, draft)) return error;
+  }
+  if (const Json* choice = fields.Get("tool_choice")) {
+    if (auto error = ReadToolChoice(*choice, draft)) return error;
+  }
+  ReadThinking(fields, draft);
+  ReadFormat(fields);
+  engine::Request& request = call.generation.request;
+  FinishedChat finished = FinishChat(std::move(draft));
+  request.sampling =
+      DefaultSampling(finished.chat.enable_thinking.value_or(false), !finished.chat.tools.empty());
+  request.chat = std::move(finished.chat);
+  request.reply_start = std::move(finished.reply_start);
+  request.single_call = !fields.Bool("parallel_tool_calls").value_or(true);
+  ReadSampling(fields, request.sampling);
+  ReadLimits(fields, request);
+  call.model = fields.String("model").value_or("");
+  call.stream = fields.Bool("stream").value_or(false);
+  if (const Json* options = fields.Object("stream_options")) {
+    call.include_usage = Fields(*options).Bool("include_usage").value_or(false);
+  }
+  return fields.error();
+}
+
+void Answer(Service& service, const HttpRequest& request,
+            const std::shared_ptr<ResponseStream>& response) {
+  const auto refuse = [&](const ApiError& error) {
+    response->Send(ErrorResponse(ErrorForm::kOpenAi, error));
+  };
+  const auto body = ParseBody(request.body);
+  if (!body) return refuse(ToApiError(body.error()));
+  ChatCall call;
+  if (const auto error = ReadCall(*body, call)) return refuse(*error);
+  OpenAiReplyOptions options;
+  options.identity = {service.ids().Next("chatcmpl-"), service.ServedName(call.model),
+                      std::time(nullptr)};
+  options.include_usage = call.include_usage;
+  if (call.generation.request.alternatives) options.tokenizer = service.tokenizer();
+  if (call.stream) {
+    call.generation.writer = std::make_unique<OpenAiChatStream>(response, std::move(options));
+  } else {
+    call.generation.writer = std::make_unique<PlainReply>(
+        response, ErrorForm::kOpenAi,
+        [options = std::move(options)](const CollectedReply& reply,
+                                       const generate::GenerationResult& result) {
+          return Dump(OpenAiChatAnswer(options, reply, result));
+        });
+  }
+  call.generation.response = response;
+  call.generation.key = RequestKey(request);
+  service.Generate(std::move(call.generation));
+}
+
+}  // namespace
+
+void AddOpenAiChatRoutes(Router& router, Service& service) {
+  AddGeneratingRoute(router, service, "/v1/chat/completions", Answer);
+}
+
+}  // namespace slotstream::server

@@ -1,0 +1,199 @@
+// POST /v1/completions: text goes on, without the chat template.
+#include <fmt/format.h>
+
+#include <ctime>
+#include <utility>
+
+#include "server/generating_route.h"
+#include "server/log_probs.h"
+#include "server/openai_reply.h"
+#include "server/plain_reply.h"
+#include "server/routes.h"
+#include "server/sampling_fields.h"
+#include "server/sse.h"
+#include "server/text_prompt.h"
+
+namespace slotstream::server {
+namespace {
+
+using Kind = generate::ReplyEvent::Kind;
+
+// OpenAI's default for this route.
+constexpr int64_t kDefaultTokens = 16;
+
+struct CompletionCall {
+  engine::Request request;
+  std::string model;
+  bool stream = false;
+  bool include_usage = false;
+};
+
+Json Choice(std::string_view text, Json finish, Json log_probs) {
+  return {{"index", 0},
+          {"text", text},
+          {"logprobs", std::move(log_probs)},
+          {"finish_reason", std::move(finish)}};
+}
+
+Json Envelope(const OpenAiIdentity& identity, Json choices) {
+  return {{"id", identity.id},
+          {"object", "text_completion"},
+          {"created", identity.created},
+          {"model", identity.model},
+          {"choices", std::move(choices)}};
+}
+
+class CompletionStream : public ReplyWriter {
+ public:
+  CompletionStream(std::shared_ptr<ResponseStream> response, OpenAiReplyOptions options)
+      : response_(std::move(response)), options_(std::move(options)) {}
+
+  void Begin(size_t) override { response_->Begin(kEventStream); }
+  void Event(const generate::ReplyEvent& event) override { Text(event.text); }
+  void Token(const generate::ChosenToken& token) override { tokens_.push_back(token); }
+  void KeepAlive() override { Text(""); }
+
+  void End(const generate::GenerationResult& result) override {
+    Write(Json::array({Choice("", OpenAiFinishReason(result, false), LogProbs())}));
+    if (options_.include_usage) {
+      Json usage = Envelope(options_.identity, Json::array());
+      usage["usage"] = OpenAiUsage(result);
+      response_->Write(SseData(usage));
+    }
+    response_->Write("data: [DONE]\n\n");
+    response_->End();
+  }
+
+  void Fail(const ApiError& error) override {
+    if (!response_->begun()) {
+      response_->Send(ErrorResponse(ErrorForm::kOpenAi, error));
+      return;
+    }
+    response_->Write("data: " + ErrorBody(ErrorForm::kOpenAi, error) + "\n\n");
+    response_->End();
+  }
+
+ private:
+  Json LogProbs() {
+    if (options_.tokenizer == nullptr || tokens_.empty()) return nullptr;
+    return LegacyLogProbsJson(*options_.tokenizer, std::exchange(tokens_, {}), offset_);
+  }
+  void Write(Json choices) {
+    response_->Write(SseData(Envelope(options_.identity, std::move(choices))));
+  }
+  void Text(std::string_view text) { Write(Json::array({Choice(text, nullptr, LogProbs())})); }
+
+  std::shared_ptr<ResponseStream> response_;
+  OpenAiReplyOptions options_;
+  std::vector<generate::ChosenToken> tokens_;
+  size_t offset_ = 0;
+};
+
+// A text, a list of one text, or a list of token ids.
+void ReadPrompt(Fields& fields, engine::Request& request) {
+  const Json* prompt = fields.Get("prompt");
+  if (prompt != nullptr && prompt->is_array() && prompt->size() == 1 && !(*prompt)[0].is_number()) {
+    prompt = &(*prompt)[0];
+  }
+  if (prompt != nullptr && prompt->is_string()) {
+    request.text = prompt->get<std::string>();
+    return;
+  }
+  if (prompt == nullptr || !prompt->is_array() || prompt->empty()) {
+    fields.Refuse("prompt", "neither a text nor a list of token ids");
+    return;
+  }
+  for (const Json& id : *prompt) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > UINT32_MAX) {
+      fields.Refuse("prompt", "a list, but not of one text or of token ids");
+      return;
+    }
+    request.ids.push_back(id.get<uint32_t>());
+  }
+}
+
+std::optional<ApiError> ReadCall(const Json& body, const text::Tokenizer* tokenizer,
+                                 CompletionCall& call) {
+  Fields fields(body);
+  engine::Request& request = call.request;
+  ReadPrompt(fields, request);
+  if (const auto suffix = fields.String("suffix"); suffix && !suffix->empty() && request.text) {
+    FillIn(tokenizer, *suffix, request);
+  }
+  request.sampling = DefaultSampling(false, false);
+  request.sampling.presence_penalty = 0;
+  request.sampling.max_tokens = kDefaultTokens;
+  ReadSampling(fields, request.sampling);
+  if (const auto most = fields.Integer("max_tokens")) {
+    if (*most < 1) fields.Refuse("max_tokens", "less than 1");
+    request.sampling.max_tokens = *most;
+  }
+  request.sampling.stop = fields.Strings("stop");
+  for (const char* name : {"n", "best_of"}) {
+    if (fields.Integer(name).value_or(1) != 1) fields.Refuse(name, "only one answer is given");
+  }
+  if (fields.Bool("echo").value_or(false)) fields.Refuse("echo", "the prompt is not given back");
+  if (const auto top = fields.Integer("logprobs")) {
+    if (*top < 0 || *top > static_cast<int64_t>(generate::kMostAlternatives)) {
+      fields.Refuse("logprobs", fmt::format("not from 0 to {}", generate::kMostAlternatives));
+    } else {
+      request.alternatives = static_cast<size_t>(*top);
+    }
+  }
+  call.model = fields.String("model").value_or("");
+  call.stream = fields.Bool("stream").value_or(false);
+  if (const Json* options = fields.Object("stream_options")) {
+    call.include_usage = Fields(*options).Bool("include_usage").value_or(false);
+  }
+  return fields.error();
+}
+
+std::string Whole(const OpenAiReplyOptions& options, const CollectedReply& reply,
+                  const generate::GenerationResult& result) {
+  size_t offset = 0;
+  Json log_probs;
+  if (options.tokenizer != nullptr) {
+    log_probs = LegacyLogProbsJson(*options.tokenizer, reply.tokens, offset);
+  }
+  Json answer = Envelope(
+      options.identity,
+      Json::array({Choice(reply.text, OpenAiFinishReason(result, false), std::move(log_probs))}));
+  answer["usage"] = OpenAiUsage(result);
+  return Dump(answer);
+}
+
+void Answer(Service& service, const HttpRequest& request,
+            const std::shared_ptr<ResponseStream>& response) {
+  const auto refuse = [&](const ApiError& error) {
+    response->Send(ErrorResponse(ErrorForm::kOpenAi, error));
+  };
+  const auto body = ParseBody(request.body);
+  if (!body) return refuse(ToApiError(body.error()));
+  CompletionCall call;
+  if (const auto error = ReadCall(*body, service.tokenizer(), call)) return refuse(*error);
+  OpenAiReplyOptions options;
+  options.identity = {service.ids().Next("cmpl-"), service.ServedName(call.model),
+                      std::time(nullptr)};
+  options.include_usage = call.include_usage;
+  if (call.request.alternatives) options.tokenizer = service.tokenizer();
+  GenerationCall generation{std::move(call.request), nullptr, response, RequestKey(request)};
+  if (call.stream) {
+    generation.writer = std::make_unique<CompletionStream>(response, std::move(options));
+  } else {
+    generation.writer = std::make_unique<PlainReply>(
+        response, ErrorForm::kOpenAi,
+        [options = std::move(options)](const CollectedReply& reply,
+                                       const generate::GenerationResult& result) {
+          return Whole(options, reply, result);
+        });
+  }
+  service.Generate(std::move(generation));
+}
+
+}  // namespace
+
+void AddOpenAiCompletionRoutes(Router& router, Service& service) {
+  AddGeneratingRoute(router, service, "/v1/completions", Answer);
+}
+
+}  // namespace slotstream::server

@@ -1,0 +1,28 @@
+// A dialect's way to write one reply.
+#pragma once
+
+#include <cstddef>
+
+#include "generate/generator.h"
+#include "server/api_error.h"
+
+namespace slotstream::server {
+
+// Turns what happens to a request into the answer's bytes. Called by one thread at a time, never
+// waits. The order is Begin, events and keep-alives, then End or Fail; or Fail alone.
+class ReplyWriter {
+ public:
+  virtual ~ReplyWriter() = default;
+
+  // The request was accepted; its prompt has so many tokens. It may have to wait for its turn.
+  virtual void Begin(size_t prompt_tokens) = 0;
+  virtual void Event(const generate::ReplyEvent& event) = 0;
+  // Only where the request asked for probabilities; before the events of the token.
+  virtual void Token(const generate::ChosenToken&) {}
+  // Nothing was written for a while: something that the dialect's clients count as life.
+  virtual void KeepAlive() = 0;
+  virtual void End(const generate::GenerationResult& result) = 0;
+  virtual void Fail(const ApiError& error) = 0;
+};
+
+}  // namespace slotstream::server

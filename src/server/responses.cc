@@ -1,0 +1,64 @@
+// POST /v1/responses
+#include <ctime>
+#include <utility>
+
+#include "server/generating_route.h"
+#include "server/plain_reply.h"
+#include "server/responses_items.h"
+#include "server/responses_reply.h"
+#include "server/responses_request.h"
+#include "server/routes.h"
+
+namespace slotstream::server {
+namespace {
+
+std::unique_ptr<ReplyWriter> MakeWriter(bool stream, ResponsesIdentity identity,
+                                        const std::shared_ptr<ResponseStream>& response,
+                                        IdSource& ids) {
+  if (stream) return std::make_unique<ResponsesStream>(response, std::move(identity), ids);
+  return std::make_unique<PlainReply>(
+      response, ErrorForm::kOpenAi,
+      [identity = std::move(identity), &ids](const CollectedReply& reply,
+                                             const generate::GenerationResult& result) {
+        return Dump(EndedResponse(identity, ReplyItems(reply, identity.tools, ids), result,
+                                  !reply.calls.empty()));
+      });
+}
+
+void Answer(Service& service, const HttpRequest& request,
+            const std::shared_ptr<ResponseStream>& response) {
+  const auto refuse = [&](const ApiError& error) {
+    response->Send(ErrorResponse(ErrorForm::kOpenAi, error));
+  };
+  const auto body = ParseBody(request.body);
+  if (!body) return refuse(ToApiError(body.error()));
+  ResponsesCall call;
+  if (const auto error = ReadResponsesCall(*body, call)) return refuse(*error);
+  ResponsesIdentity identity{service.ids().Next("resp_"), service.ServedName(call.model),
+                             std::time(nullptr), std::move(call.echo), std::move(call.tools)};
+  auto writer = MakeWriter(call.stream, std::move(identity), response, service.ids());
+  if (call.empty) {
+    writer->Begin(0);
+    writer->End({});
+    return;
+  }
+  service.Generate({std::move(call.request), std::move(writer), response, RequestKey(request)});
+}
+
+}  // namespace
+
+void AddResponsesRoutes(Router& router, Service& service) {
+  AddGeneratingRoute(router, service, "/v1/responses", Answer);
+  // Nothing is kept, so nothing is found. Codex tries a WebSocket with GET on the route itself and
+  // goes on without one when it gets this.
+  const auto not_kept = [](const HttpRequest&, const std::shared_ptr<ResponseStream>& response) {
+    response->Send(ErrorResponse(
+        ErrorForm::kOpenAi,
+        {.kind = ApiError::Kind::kNotFound, .message = "this server keeps no responses"}));
+  };
+  router.Add("GET", "/v1/responses", not_kept);
+  router.Add("GET", "/v1/responses/*", not_kept);
+  router.Add("DELETE", "/v1/responses/*", not_kept);
+}
+
+}  // namespace slotstream::server

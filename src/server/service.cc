@@ -1,0 +1,187 @@
+#include "server/service.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+namespace slotstream::server {
+namespace {
+
+// One long prompt being encoded should not hold up the next request's.
+constexpr int kWorkThreads = 2;
+// Names of models that clients ask for are few; this bounds what a hostile one can make us keep.
+constexpr size_t kMostForeignNames = 100;
+
+constexpr std::string_view kPictureNote = "[a picture was here, but this server cannot show it]";
+constexpr std::string_view kVideoNote = "[a video was here, but this server cannot show it]";
+
+// The model has no eyes yet, so it is told what it misses.
+void ReplacePictures(text::ChatRequest& chat) {
+  for (text::ChatMessage& message : chat.messages) {
+    for (text::ContentItem& item : message.content) {
+      if (item.kind == text::ContentItem::Kind::kText) continue;
+      const bool video = item.kind == text::ContentItem::Kind::kVideo;
+      item = {text::ContentItem::Kind::kText, std::string(video ? kVideoNote : kPictureNote)};
+    }
+  }
+}
+
+uint64_t FileBytes(const std::filesystem::path& directory) {
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    std::error_code ignored;
+    if (entry.is_regular_file(ignored)) bytes += entry.file_size(ignored);
+  }
+  return bytes;
+}
+
+const ApiError& Stopping() {
+  static const ApiError error{.kind = ApiError::Kind::kOverloaded,
+                              .message = "the server is stopping"};
+  return error;
+}
+
+}  // namespace
+
+Service::Service(ServiceOptions options)
+    : options_(std::move(options)),
+      created_(std::chrono::duration_cast<std::chrono::seconds>(
+                   std::chrono::system_clock::now().time_since_epoch())
+                   .count()),
+      scheduler_(options_.schedule),
+      work_(kWorkThreads) {}
+
+void Service::SetEngine(engine::Engine& engine) {
+  std::vector<std::function<void()>> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    engine_ = &engine;
+    waiting.swap(waiting_for_model_);
+  }
+  scheduler_.Start(engine);
+  for (auto& work : waiting) work_.Run(std::move(work));
+}
+
+const engine::LoadedModel* Service::loaded() const {
+  std::lock_guard lock(mutex_);
+  return engine_ == nullptr ? nullptr : &engine_->loaded();
+}
+
+const text::Tokenizer* Service::tokenizer() const {
+  const engine::LoadedModel* model = loaded();
+  return model == nullptr ? nullptr : model->tokenizer().value_or(nullptr);
+}
+
+ModelFacts Service::facts() const {
+  ModelFacts facts;
+  facts.name = options_.model_name;
+  facts.created = created_;
+  if (const engine::LoadedModel* model = loaded()) {
+    facts.context = model->plan().max_context;
+    facts.memory_bytes = model->plan().total;
+    facts.file_bytes = FileBytes(model->checkpoint().directory());
+    facts.form = model->checkpoint().form() == checkpoint::Form::kPacked ? "packed" : "safetensors";
+  }
+  return facts;
+}
+
+void Service::RunWhenLoaded(const std::shared_ptr<ResponseStream>& response, ErrorForm errors,
+                            std::function<void()> work) {
+  ApiError refusal;
+  {
+    std::lock_guard lock(mutex_);
+    if (engine_ != nullptr && !stopping_) {
+      work_.Run(std::move(work));
+      return;
+    }
+    if (!stopping_ && waiting_for_model_.size() < options_.schedule.waiting) {
+      waiting_for_model_.push_back([response, work = std::move(work)] {
+        if (!response->gone()) work();
+      });
+      return;
+    }
+    refusal = stopping_ ? Stopping()
+                        : ApiError{.kind = ApiError::Kind::kOverloaded,
+                                   .message = "the model is loading and many requests wait for it"};
+  }
+  stats_.CountRefused();
+  response->Send(ErrorResponse(errors, refusal));
+}
+
+Result<std::vector<uint32_t>> Service::Encode(engine::Request& request) const {
+  const text::Tokenizer* encoder = tokenizer();
+  if (encoder == nullptr) {
+    return Fail(ErrorCode::kUnsupported, "this model has no tokenizer.json, so it takes no text");
+  }
+  if (request.chat) {
+    ReplacePictures(*request.chat);
+    request.chat->any_order = true;
+  }
+  return engine::EncodePrompt(*encoder, request);
+}
+
+Result<size_t> Service::CountTokens(engine::Request request) const {
+  SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> ids, Encode(request));
+  return ids.size();
+}
+
+void Service::Generate(GenerationCall call) {
+  auto ids = Encode(call.request);
+  if (!ids) {
+    call.writer->Fail(ToApiError(ids.error()));
+    return;
+  }
+  const size_t context = loaded()->plan().max_context;
+  if (ids->empty()) {
+    call.writer->Fail(InvalidRequest("the prompt is empty"));
+    return;
+  }
+  if (ids->size() >= context) {
+    call.writer->Fail(ContextTooLong(ids->size(), context));
+    return;
+  }
+  call.request.ids = std::move(*ids);
+  call.request.first_call_id = static_cast<uint32_t>(ids_.Number());
+  if (!call.request.sampling.seed) call.request.sampling.seed = ids_.Number();
+  auto exchange = std::make_shared<Exchange>(std::move(call.request), std::move(call.writer),
+                                             call.response, std::move(call.key), stats_);
+  if (!scheduler_.Submit(exchange)) {
+    stats_.CountRefused();
+    exchange->Fail({.kind = ApiError::Kind::kOverloaded,
+                    .message = "too many requests are waiting for the model"});
+    return;
+  }
+  // Last, so that a client that left already cancels what is queued now.
+  call.response->OnGone([this, exchange] { scheduler_.Cancel(exchange); });
+}
+
+std::string Service::ServedName(const std::string& requested) {
+  if (requested.empty() || requested == options_.model_name) return options_.model_name;
+  bool fresh = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (foreign_names_.size() < kMostForeignNames) fresh = foreign_names_.insert(requested).second;
+  }
+  if (fresh && options_.log) {
+    options_.log(fmt::format("a client asked for the model {:?}; {} answers", requested,
+                             options_.model_name));
+  }
+  return requested;
+}
+
+void Service::Drain(std::chrono::milliseconds grace) {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    waiting_for_model_.clear();
+  }
+  scheduler_.Drain(grace, Stopping());
+}
+
+double Service::uptime() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+}
+
+}  // namespace slotstream::server
