@@ -190,7 +190,8 @@ class Quality(unittest.TestCase):
         text.write_text(GOLDENS[0]["prompt"] + GOLDENS[0]["output_text"])
         table = slotstream("quality", "--model", MODEL, "--text", text, "--against", "int8",
                            "--compute", "exact").stdout
-        slotstream("logits", "--model", MODEL, "--ids", ",".join(map(str, ids)), "--out", out)
+        slotstream("logits", "--model", MODEL, "--compute", "exact",
+                   "--ids", ",".join(map(str, ids)), "--out", out)
         data = out.read_bytes()
         size = int.from_bytes(data[:8], "little")
         header = json.loads(data[8:8 + size])["logits"]
