@@ -5,34 +5,25 @@
 #include "server/anthropic_request.h"
 #include "server/generating_route.h"
 #include "server/plain_reply.h"
+#include "server/request_body.h"
 #include "server/routes.h"
 
 namespace slotstream::server {
 namespace {
 
-// The call, or nothing where the response was sent.
-std::optional<AnthropicCall> Read(const HttpRequest& request, ResponseStream& response) {
-  const auto body = ParseBody(request.body);
-  if (!body) {
-    response.Send(ErrorResponse(ErrorForm::kAnthropic, ToApiError(body.error())));
-    return std::nullopt;
-  }
-  AnthropicCall call;
-  if (const auto error = ReadAnthropicCall(*body, call)) {
-    response.Send(ErrorResponse(ErrorForm::kAnthropic, *error));
-    return std::nullopt;
-  }
-  return call;
+bool Read(const HttpRequest& request, ResponseStream& response, AnthropicCall& call) {
+  return ReadBody(request, response,
+                  [&](const Json& body) { return ReadAnthropicCall(body, call); });
 }
 
 void Messages(Service& service, const HttpRequest& request,
               const std::shared_ptr<ResponseStream>& response) {
-  std::optional<AnthropicCall> call = Read(request, *response);
-  if (!call) return;
-  AnthropicIdentity identity{service.ids().Next("msg_"), service.ServedName(call->model),
-                             call->request.chat->enable_thinking.value_or(false)};
-  GenerationCall generation{std::move(call->request), nullptr, response, RequestKey(request)};
-  if (call->stream) {
+  AnthropicCall call;
+  if (!Read(request, *response, call)) return;
+  AnthropicIdentity identity{service.ids().Next("msg_"), service.ServedName(call.model),
+                             call.request.chat->enable_thinking.value_or(false)};
+  GenerationCall generation{std::move(call.request), nullptr, response, RequestKey(request)};
+  if (call.stream) {
     generation.writer = std::make_unique<AnthropicStream>(response, std::move(identity));
   } else {
     generation.writer = std::make_unique<PlainReply>(
@@ -47,13 +38,10 @@ void Messages(Service& service, const HttpRequest& request,
 
 void CountTokens(Service& service, const HttpRequest& request,
                  const std::shared_ptr<ResponseStream>& response) {
-  std::optional<AnthropicCall> call = Read(request, *response);
-  if (!call) return;
-  const auto tokens = service.CountTokens(std::move(call->request));
-  if (!tokens) {
-    response->Send(ErrorResponse(ErrorForm::kAnthropic, ToApiError(tokens.error())));
-    return;
-  }
+  AnthropicCall call;
+  if (!Read(request, *response, call)) return;
+  const auto tokens = service.CountTokens(std::move(call.request));
+  if (!tokens) return Refuse(request, *response, ToApiError(tokens.error()));
   response->Send({.body = Dump({{"input_tokens", *tokens}}), .headers = {}});
 }
 

@@ -222,18 +222,11 @@ std::optional<ApiError> ReadAnthropicCall(const Json& body, AnthropicCall& call)
     if (auto error = ReadChoice(*choice, draft, call.request)) return error;
   }
   ReadThinking(fields, draft);
-  FinishedChat finished = FinishChat(std::move(draft));
   engine::Request& request = call.request;
-  request.sampling =
-      DefaultSampling(finished.chat.enable_thinking.value_or(false), !finished.chat.tools.empty());
-  request.chat = std::move(finished.chat);
-  request.reply_start = std::move(finished.reply_start);
+  SetChat(std::move(draft), request);
   ReadSampling(fields, request.sampling);
   request.sampling.stop = fields.Strings("stop_sequences");
-  if (const auto most = fields.Integer("max_tokens")) {
-    if (*most < 1) fields.Refuse("max_tokens", "less than 1");
-    request.sampling.max_tokens = *most;
-  }
+  ReadMaxTokens(fields, "max_tokens", request.sampling);
   call.model = fields.String("model").value_or("");
   call.stream = fields.Bool("stream").value_or(false);
   return fields.error();

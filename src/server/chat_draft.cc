@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "server/sampling_fields.h"
+
 namespace slotstream::server {
 namespace {
 
@@ -183,6 +185,14 @@ FinishedChat FinishChat(ChatDraft draft) {
   finished.chat.enable_thinking = draft.thinking;
   finished.chat.reasoning_effort = draft.effort;
   return finished;
+}
+
+void SetChat(ChatDraft draft, engine::Request& request) {
+  FinishedChat finished = FinishChat(std::move(draft));
+  request.sampling =
+      DefaultSampling(finished.chat.enable_thinking.value_or(false), !finished.chat.tools.empty());
+  request.chat = std::move(finished.chat);
+  request.reply_start = std::move(finished.reply_start);
 }
 
 }  // namespace slotstream::server

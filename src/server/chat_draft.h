@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/engine.h"
 #include "server/json_fields.h"
 #include "text/chat_request.h"
 
@@ -59,5 +60,8 @@ struct FinishedChat {
   std::string reply_start;
 };
 FinishedChat FinishChat(ChatDraft draft);
+
+// Makes the finished chat the request's, with the sampling that suits it.
+void SetChat(ChatDraft draft, engine::Request& request);
 
 }  // namespace slotstream::server

@@ -5,6 +5,7 @@
 #include "server/generating_route.h"
 #include "server/ollama_reply.h"
 #include "server/plain_reply.h"
+#include "server/request_body.h"
 #include "server/routes.h"
 #include "server/sampling_fields.h"
 #include "server/text_prompt.h"
@@ -33,9 +34,8 @@ void ReadThink(Fields& fields, ChatDraft& draft) {
 
 // What every request of both routes may have. Options that this server has no use for, such as
 // num_ctx, are no reason to refuse.
-std::optional<ApiError> ReadShared(Fields& fields, bool thinking, bool tools, OllamaCall& call) {
+std::optional<ApiError> ReadShared(Fields& fields, OllamaCall& call) {
   engine::Request& request = call.request;
-  request.sampling = DefaultSampling(thinking, tools);
   if (const Json* given = fields.Object("options")) {
     Fields options(*given, "options.");
     ReadSampling(options, request.sampling);
@@ -65,12 +65,6 @@ std::optional<ApiError> ReadShared(Fields& fields, bool thinking, bool tools, Ol
   return fields.error();
 }
 
-void SetChat(ChatDraft draft, engine::Request& request) {
-  FinishedChat finished = FinishChat(std::move(draft));
-  request.chat = std::move(finished.chat);
-  request.reply_start = std::move(finished.reply_start);
-}
-
 std::optional<ApiError> ReadChat(const Json& body, OllamaCall& call) {
   Fields fields(body);
   ChatDraft draft;
@@ -83,9 +77,8 @@ std::optional<ApiError> ReadChat(const Json& body, OllamaCall& call) {
     if (auto error = ReadChatTools(*tools, draft)) return error;
   }
   ReadThink(fields, draft);
-  const bool thinking = draft.thinking, tools = !draft.tools.empty();
   if (!call.load) SetChat(std::move(draft), call.request);
-  return ReadShared(fields, thinking, tools, call);
+  return ReadShared(fields, call);
 }
 
 std::optional<ApiError> ReadGenerate(const Json& body, const text::Tokenizer* tokenizer,
@@ -97,7 +90,7 @@ std::optional<ApiError> ReadGenerate(const Json& body, const text::Tokenizer* to
   call.load = prompt.empty() && suffix.empty() && (images == nullptr || images->empty());
   ChatDraft draft;
   ReadThink(fields, draft);
-  const bool thinking = draft.thinking;
+  call.request.sampling = DefaultSampling(draft.thinking, false);
   if (!suffix.empty()) {
     call.request.text = prompt;
     FillIn(tokenizer, suffix, call.request);
@@ -117,7 +110,7 @@ std::optional<ApiError> ReadGenerate(const Json& body, const text::Tokenizer* to
     content.push_back({text::ContentItem::Kind::kText, prompt});
     SetChat(std::move(draft), call.request);
   }
-  return ReadShared(fields, thinking, false, call);
+  return ReadShared(fields, call);
 }
 
 void Send(Service& service, const HttpRequest& request,
@@ -150,17 +143,11 @@ void Answer(Service& service, const HttpRequest& request,
             const std::shared_ptr<ResponseStream>& response, bool chat) {
   OllamaReplyOptions options;
   options.chat = chat;
-  const auto body = ParseBody(request.body);
-  if (!body) {
-    response->Send(ErrorResponse(ErrorForm::kOllama, ToApiError(body.error())));
-    return;
-  }
   OllamaCall call;
-  const auto error = chat ? ReadChat(*body, call) : ReadGenerate(*body, service.tokenizer(), call);
-  if (error) {
-    response->Send(ErrorResponse(ErrorForm::kOllama, *error));
-    return;
-  }
+  const auto read = [&](const Json& body) {
+    return chat ? ReadChat(body, call) : ReadGenerate(body, service.tokenizer(), call);
+  };
+  if (!ReadBody(request, *response, read)) return;
   Send(service, request, response, std::move(call), std::move(options));
 }
 

@@ -9,6 +9,7 @@
 #include "checkpoint/sha256.h"
 #include "server/json_fields.h"
 #include "server/ollama_reply.h"
+#include "server/request_body.h"
 #include "server/routes.h"
 
 namespace slotstream::server {
@@ -80,15 +81,16 @@ void Show(Service& service, const std::shared_ptr<ResponseStream>& response) {
 
 void Pull(Service& service, const HttpRequest& request,
           const std::shared_ptr<ResponseStream>& response) {
-  const auto body = ParseBody(request.body);
-  const auto refuse = [&](const ApiError& error) {
-    response->Send(ErrorResponse(ErrorForm::kOllama, error));
+  std::string model;
+  const auto read = [&](const Json& body) {
+    Fields fields(body);
+    model = fields.String("model").value_or(fields.String("name").value_or(""));
+    return std::optional<ApiError>();
   };
-  if (!body) return refuse(ToApiError(body.error()));
-  Fields fields(*body);
-  const std::string model = fields.String("model").value_or(fields.String("name").value_or(""));
+  if (!ReadBody(request, *response, read)) return;
   if (model != service.facts().name) {
-    return refuse(
+    return Refuse(
+        request, *response,
         {.kind = ApiError::Kind::kNotFound,
          .message = fmt::format("model {:?} is not here, and this server fetches none", model)});
   }

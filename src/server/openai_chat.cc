@@ -8,6 +8,7 @@
 #include "server/generating_route.h"
 #include "server/openai_reply.h"
 #include "server/plain_reply.h"
+#include "server/request_body.h"
 #include "server/routes.h"
 #include "server/sampling_fields.h"
 
@@ -43,12 +44,8 @@ void ReadThinking(Fields& fields, ChatDraft& draft) {
 
 void ReadLimits(Fields& fields, engine::Request& request) {
   generate::SamplingParams& sampling = request.sampling;
-  for (const char* name : {"max_tokens", "max_completion_tokens"}) {
-    if (const auto most = fields.Integer(name)) {
-      if (*most < 1) fields.Refuse(name, "less than 1");
-      sampling.max_tokens = *most;
-    }
-  }
+  ReadMaxTokens(fields, "max_tokens", sampling);
+  ReadMaxTokens(fields, "max_completion_tokens", sampling);
   sampling.stop = fields.Strings("stop");
   if (fields.Integer("n").value_or(1) != 1) fields.Refuse("n", "only one answer is given: n is 1");
   const bool wanted = fields.Bool("logprobs").value_or(false);
@@ -90,13 +87,9 @@ std::optional<ApiError> ReadCall(const Json& body, ChatCall& call) {
   ReadThinking(fields, draft);
   ReadFormat(fields);
   engine::Request& request = call.generation.request;
-  FinishedChat finished = FinishChat(std::move(draft));
-  request.sampling =
-      DefaultSampling(finished.chat.enable_thinking.value_or(false), !finished.chat.tools.empty());
-  request.chat = std::move(finished.chat);
-  request.reply_start = std::move(finished.reply_start);
-  request.single_call = !fields.Bool("parallel_tool_calls").value_or(true);
+  SetChat(std::move(draft), request);
   ReadSampling(fields, request.sampling);
+  request.single_call = !fields.Bool("parallel_tool_calls").value_or(true);
   ReadLimits(fields, request);
   call.model = fields.String("model").value_or("");
   call.stream = fields.Bool("stream").value_or(false);
@@ -108,13 +101,8 @@ std::optional<ApiError> ReadCall(const Json& body, ChatCall& call) {
 
 void Answer(Service& service, const HttpRequest& request,
             const std::shared_ptr<ResponseStream>& response) {
-  const auto refuse = [&](const ApiError& error) {
-    response->Send(ErrorResponse(ErrorForm::kOpenAi, error));
-  };
-  const auto body = ParseBody(request.body);
-  if (!body) return refuse(ToApiError(body.error()));
   ChatCall call;
-  if (const auto error = ReadCall(*body, call)) return refuse(*error);
+  if (!ReadBody(request, *response, [&](const Json& body) { return ReadCall(body, call); })) return;
   OpenAiReplyOptions options;
   options.identity = {service.ids().Next("chatcmpl-"), service.ServedName(call.model),
                       std::time(nullptr)};

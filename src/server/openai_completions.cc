@@ -8,6 +8,7 @@
 #include "server/log_probs.h"
 #include "server/openai_reply.h"
 #include "server/plain_reply.h"
+#include "server/request_body.h"
 #include "server/routes.h"
 #include "server/sampling_fields.h"
 #include "server/sse.h"
@@ -124,10 +125,7 @@ std::optional<ApiError> ReadCall(const Json& body, const text::Tokenizer* tokeni
   request.sampling.presence_penalty = 0;
   request.sampling.max_tokens = kDefaultTokens;
   ReadSampling(fields, request.sampling);
-  if (const auto most = fields.Integer("max_tokens")) {
-    if (*most < 1) fields.Refuse("max_tokens", "less than 1");
-    request.sampling.max_tokens = *most;
-  }
+  ReadMaxTokens(fields, "max_tokens", request.sampling);
   request.sampling.stop = fields.Strings("stop");
   for (const char* name : {"n", "best_of"}) {
     if (fields.Integer(name).value_or(1) != 1) fields.Refuse(name, "only one answer is given");
@@ -164,13 +162,9 @@ std::string Whole(const OpenAiReplyOptions& options, const CollectedReply& reply
 
 void Answer(Service& service, const HttpRequest& request,
             const std::shared_ptr<ResponseStream>& response) {
-  const auto refuse = [&](const ApiError& error) {
-    response->Send(ErrorResponse(ErrorForm::kOpenAi, error));
-  };
-  const auto body = ParseBody(request.body);
-  if (!body) return refuse(ToApiError(body.error()));
   CompletionCall call;
-  if (const auto error = ReadCall(*body, service.tokenizer(), call)) return refuse(*error);
+  const auto read = [&](const Json& body) { return ReadCall(body, service.tokenizer(), call); };
+  if (!ReadBody(request, *response, read)) return;
   OpenAiReplyOptions options;
   options.identity = {service.ids().Next("cmpl-"), service.ServedName(call.model),
                       std::time(nullptr)};

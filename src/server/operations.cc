@@ -8,6 +8,7 @@
 #include "base/version.h"
 #include "server/generating_route.h"
 #include "server/json_fields.h"
+#include "server/request_body.h"
 #include "server/routes.h"
 
 namespace slotstream::server {
@@ -115,45 +116,44 @@ Json Status(Service& service) {
 }
 
 // The names of llama-server, which tools already use.
-void Tokenize(Service& service, const HttpRequest& request, const Response& response) {
-  const auto refuse = [&](const ApiError& error) {
-    response->Send(ErrorResponse(ErrorForm::kOpenAi, error));
+void Tokenize(const text::Tokenizer& tokenizer, const HttpRequest& request,
+              const Response& response) {
+  std::optional<std::string> content;
+  bool special = true;
+  const auto read = [&](const Json& body) {
+    Fields fields(body);
+    content = fields.String("content");
+    if (!content) fields.Refuse("content", "there is no text");
+    special = fields.Bool("parse_special").value_or(true);
+    return fields.error();
   };
-  const text::Tokenizer* tokenizer = service.tokenizer();
-  if (tokenizer == nullptr) return refuse(InvalidRequest("this model has no tokenizer.json"));
-  const auto body = ParseBody(request.body);
-  if (!body) return refuse(ToApiError(body.error()));
-  Fields fields(*body);
-  const auto content = fields.String("content");
-  if (!content) fields.Refuse("content", "there is no text");
-  const bool special = fields.Bool("parse_special").value_or(true);
-  if (fields.error()) return refuse(*fields.error());
-  const auto ids = special ? tokenizer->Encode(*content) : tokenizer->EncodeUntrusted(*content);
-  if (!ids) return refuse(ToApiError(ids.error()));
+  if (!ReadBody(request, *response, read)) return;
+  const auto ids = special ? tokenizer.Encode(*content) : tokenizer.EncodeUntrusted(*content);
+  if (!ids) return Refuse(request, *response, ToApiError(ids.error()));
   SendJson(response, {{"tokens", *ids}});
 }
 
-void Detokenize(Service& service, const HttpRequest& request, const Response& response) {
-  const auto refuse = [&](const ApiError& error) {
-    response->Send(ErrorResponse(ErrorForm::kOpenAi, error));
-  };
-  const text::Tokenizer* tokenizer = service.tokenizer();
-  if (tokenizer == nullptr) return refuse(InvalidRequest("this model has no tokenizer.json"));
-  const auto body = ParseBody(request.body);
-  if (!body) return refuse(ToApiError(body.error()));
-  Fields fields(*body);
+void Detokenize(const text::Tokenizer& tokenizer, const HttpRequest& request,
+                const Response& response) {
   std::vector<text::TokenId> ids;
-  const Json* tokens = fields.List("tokens");
-  if (tokens == nullptr) fields.Refuse("tokens", "there are none");
-  if (fields.error()) return refuse(*fields.error());
-  for (const Json& token : *tokens) {
-    if (!token.is_number_unsigned() || token.get<uint64_t>() > UINT32_MAX) {
-      return refuse(InvalidRequest("tokens: holds something that is no token id", "tokens"));
+  const auto read = [&](const Json& body) -> std::optional<ApiError> {
+    Fields fields(body);
+    const Json* tokens = fields.List("tokens");
+    if (tokens == nullptr) {
+      fields.Refuse("tokens", "there are none");
+      return fields.error();
     }
-    ids.push_back(token.get<text::TokenId>());
-  }
-  const auto text = tokenizer->Decode(ids);
-  if (!text) return refuse(ToApiError(text.error()));
+    for (const Json& token : *tokens) {
+      if (!token.is_number_unsigned() || token.get<uint64_t>() > UINT32_MAX) {
+        return InvalidRequest("tokens: holds something that is no token id", "tokens");
+      }
+      ids.push_back(token.get<text::TokenId>());
+    }
+    return std::nullopt;
+  };
+  if (!ReadBody(request, *response, read)) return;
+  const auto text = tokenizer.Decode(ids);
+  if (!text) return Refuse(request, *response, ToApiError(text.error()));
   SendJson(response, {{"content", *text}});
 }
 
@@ -175,8 +175,14 @@ void AddOperationRoutes(Router& router, Service& service) {
   router.Add("GET", "/slotstream/status", [&service](const HttpRequest&, const Response& response) {
     SendJson(response, Status(service));
   });
-  AddGeneratingRoute(router, service, "/tokenize", Tokenize);
-  AddGeneratingRoute(router, service, "/detokenize", Detokenize);
+  const auto with_tokenizer = [](auto answer) -> Answerer {
+    return [answer](Service& s, const HttpRequest& request, const Response& response) {
+      if (s.tokenizer() != nullptr) return answer(*s.tokenizer(), request, response);
+      Refuse(request, *response, InvalidRequest("this model has no tokenizer.json"));
+    };
+  };
+  AddGeneratingRoute(router, service, "/tokenize", with_tokenizer(Tokenize));
+  AddGeneratingRoute(router, service, "/detokenize", with_tokenizer(Detokenize));
 }
 
 }  // namespace slotstream::server

@@ -4,6 +4,7 @@
 
 #include "server/generating_route.h"
 #include "server/plain_reply.h"
+#include "server/request_body.h"
 #include "server/responses_items.h"
 #include "server/responses_reply.h"
 #include "server/responses_request.h"
@@ -27,13 +28,9 @@ std::unique_ptr<ReplyWriter> MakeWriter(bool stream, ResponsesIdentity identity,
 
 void Answer(Service& service, const HttpRequest& request,
             const std::shared_ptr<ResponseStream>& response) {
-  const auto refuse = [&](const ApiError& error) {
-    response->Send(ErrorResponse(ErrorForm::kOpenAi, error));
-  };
-  const auto body = ParseBody(request.body);
-  if (!body) return refuse(ToApiError(body.error()));
   ResponsesCall call;
-  if (const auto error = ReadResponsesCall(*body, call)) return refuse(*error);
+  const auto read = [&](const Json& body) { return ReadResponsesCall(body, call); };
+  if (!ReadBody(request, *response, read)) return;
   ResponsesIdentity identity{service.ids().Next("resp_"), service.ServedName(call.model),
                              std::time(nullptr), std::move(call.echo), std::move(call.tools)};
   auto writer = MakeWriter(call.stream, std::move(identity), response, service.ids());

@@ -213,21 +213,14 @@ std::optional<ApiError> ReadResponsesCall(const Json& body, ResponsesCall& call)
     if (auto error = ReadToolChoice(*choice, draft)) return error;
   }
   ReadReasoning(fields, draft);
-  FinishedChat finished = FinishChat(std::move(draft));
   engine::Request& request = call.request;
-  const bool thinking = finished.chat.enable_thinking.value_or(false);
-  request.sampling = DefaultSampling(thinking, !finished.chat.tools.empty());
+  SetChat(std::move(draft), request);
+  ReadSampling(fields, request.sampling);
   // An agent's patch may be long, and nothing says how long.
   request.sampling.max_tokens = generate::kMaxTokensCeiling;
-  request.chat = std::move(finished.chat);
-  request.reply_start = std::move(finished.reply_start);
   request.single_call = !fields.Bool("parallel_tool_calls").value_or(true);
-  ReadSampling(fields, request.sampling);
   request.sampling.stop = fields.Strings("stop");
-  if (const auto most = fields.Integer("max_output_tokens")) {
-    if (*most < 1) fields.Refuse("max_output_tokens", "less than 1");
-    request.sampling.max_tokens = *most;
-  }
+  ReadMaxTokens(fields, "max_output_tokens", request.sampling);
   call.model = fields.String("model").value_or("");
   call.stream = fields.Bool("stream").value_or(false);
   call.echo = Echo(fields);

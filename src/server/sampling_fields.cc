@@ -12,6 +12,13 @@ generate::SamplingParams DefaultSampling(bool thinking, bool tools) {
 
 int64_t DefaultReplyTokens(bool thinking) { return thinking ? generate::kMaxTokensCeiling : 8192; }
 
+void ReadMaxTokens(Fields& fields, const char* name, generate::SamplingParams& params) {
+  const auto most = fields.Integer(name);
+  if (!most) return;
+  if (*most < 1) fields.Refuse(name, "less than 1");
+  params.max_tokens = *most;
+}
+
 void ReadSampling(Fields& fields, generate::SamplingParams& params) {
   const auto read = [&fields](const char* name, float& value) {
     if (const auto number = fields.Number(name)) value = static_cast<float>(*number);
