@@ -21,6 +21,7 @@ BINARY = None
 FRANCE = "What is the capital of France?"
 # Read in many passes, so that there is time to see the server while it works.
 LONG = "one two three four " * 1500
+SLOW = "one two three four " * 16  # for scalar kernels: seconds
 STORY = {"messages": [{"role": "user", "content": "Tell me a story about a fox."}], "stream": True,
          "max_tokens": 4000, "temperature": 1.5}
 
@@ -247,7 +248,7 @@ class Hostile(WithServer):
 
 
 class Scheduling(WithServer):
-    FLAGS = ("--queue", 2, "--ping-seconds", 1, "--pass", 64, "--threads", 1)
+    FLAGS = ("--queue", 2, "--threads", 1)
 
     def wait_until_quiet(self):
         wait_until(lambda: self.server.metric("queue_running") == 0
@@ -277,37 +278,6 @@ class Scheduling(WithServer):
         self.wait_until_quiet()
         self.server.json("POST", "/v1/chat/completions", chat(FRANCE))
 
-    def alive(self, path, body, is_life):
-        """The number of keep-alives before the first piece of a long prompt's answer."""
-        _, _, text = self.server.ask("POST", path, body)
-        return sum(map(is_life, text.splitlines())), text
-
-    def test_keep_alives_are_what_clients_count(self):
-        body = {**chat(LONG), "stream": True, "max_tokens": 1}
-        count, _ = self.alive("/v1/chat/completions", body,
-                              lambda line: '"delta":{"content":""}' in line)
-        self.assertGreater(count, 0)
-        count, _ = self.alive("/v1/messages", body,
-                              lambda line: '{"type":"text_delta","text":""}' in line)
-        self.assertGreater(count, 0)
-        thinking = {**body, "thinking": {"type": "adaptive"}}
-        count, text = self.alive("/v1/messages", thinking,
-                                 lambda line: '"type":"thinking_delta","thinking":""' in line)
-        self.assertGreater(count, 0)
-        kinds = [json.loads(data)["type"] for data in events(text)]
-        self.assertEqual(kinds[:3], ["message_start", "ping", "content_block_start"])
-        self.assertEqual(kinds[-3:], ["content_block_stop", "message_delta", "message_stop"])
-        count, _ = self.alive("/v1/responses", {**GREEDY, "input": LONG, "stream": True,
-                                                "max_output_tokens": 1},
-                              lambda line: line == "event: response.in_progress")
-        self.assertGreater(count, 1)
-        count, _ = self.alive("/api/generate", {"prompt": LONG, "options": {"num_predict": 1}},
-                              lambda line: '"response":"","done":false' in line)
-        self.assertGreater(count, 0)
-        _, _, text = self.server.ask("POST", "/v1/messages", {**body, "stream": False})
-        self.assertGreater(len(text) - len(text.lstrip(" ")), 0)
-        self.assertEqual(json.loads(text)["type"], "message")
-
     def test_answers_do_not_depend_on_company(self):
         questions = [FRANCE, "What is 23 + 48?"]
         wild = {"temperature": 1.2, "seed": 11, "max_tokens": 12}
@@ -334,6 +304,42 @@ class Scheduling(WithServer):
         for thread in threads:
             thread.join()
         self.assertEqual(failures, [])
+
+
+class KeepAlives(WithServer):
+    # Slow on any machine, beside keep-alives this often.
+    FLAGS = ("--isa", "scalar", "--threads", 1, "--ping-seconds", 0.2)
+
+    def alive(self, path, body, is_life):
+        """The number of keep-alives before the first piece of a long prompt's answer."""
+        _, _, text = self.server.ask("POST", path, body)
+        return sum(map(is_life, text.splitlines())), text
+
+    def test_keep_alives_are_what_clients_count(self):
+        body = {**chat(SLOW), "stream": True, "max_tokens": 1}
+        count, _ = self.alive("/v1/chat/completions", body,
+                              lambda line: '"delta":{"content":""}' in line)
+        self.assertGreater(count, 0)
+        count, _ = self.alive("/v1/messages", body,
+                              lambda line: '{"type":"text_delta","text":""}' in line)
+        self.assertGreater(count, 0)
+        thinking = {**body, "thinking": {"type": "adaptive"}}
+        count, text = self.alive("/v1/messages", thinking,
+                                 lambda line: '"type":"thinking_delta","thinking":""' in line)
+        self.assertGreater(count, 0)
+        kinds = [json.loads(data)["type"] for data in events(text)]
+        self.assertEqual(kinds[:3], ["message_start", "ping", "content_block_start"])
+        self.assertEqual(kinds[-3:], ["content_block_stop", "message_delta", "message_stop"])
+        count, _ = self.alive("/v1/responses", {**GREEDY, "input": SLOW, "stream": True,
+                                                "max_output_tokens": 1},
+                              lambda line: line == "event: response.in_progress")
+        self.assertGreater(count, 1)
+        count, _ = self.alive("/api/generate", {"prompt": SLOW, "options": {"num_predict": 1}},
+                              lambda line: '"response":"","done":false' in line)
+        self.assertGreater(count, 0)
+        _, _, text = self.server.ask("POST", "/v1/messages", {**body, "stream": False})
+        self.assertGreater(len(text) - len(text.lstrip(" ")), 0)
+        self.assertEqual(json.loads(text)["type"], "message")
 
 
 class Access(unittest.TestCase):

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -35,7 +36,7 @@ struct ServeOptions {
   std::string name;
   size_t queue = 64;
   size_t connections = 1024;
-  int ping_seconds = 10;
+  double ping_seconds = 10;
   int grace_seconds = 10;
   bool quiet = false;
 };
@@ -60,7 +61,8 @@ Result<server::ServerOptions> ToServerOptions(const ServeOptions& options) {
   result.access.allowed_origins = options.origins;
   if (!options.name.empty()) result.service.model_name = options.name;
   result.service.schedule.waiting = options.queue;
-  result.service.schedule.keep_alive = std::chrono::seconds(options.ping_seconds);
+  result.service.schedule.keep_alive =
+      std::chrono::milliseconds(std::llround(options.ping_seconds * 1000));
   if (!options.quiet) result.service.log = LogLine;
   return result;
 }

@@ -19,7 +19,7 @@ class Scheduler {
   struct Limits {
     size_t waiting = 64;
     size_t running = 1;  // what the engine computes at once
-    std::chrono::seconds keep_alive{10};
+    std::chrono::milliseconds keep_alive{10000};
   };
   explicit Scheduler(Limits limits) : limits_(limits), queue_(limits.waiting) {}
 
