@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "generate/log_sum_exp.h"
+
 namespace slotstream::generate {
 namespace {
 
@@ -25,11 +27,8 @@ Status LogSoftmax(std::span<const float> logits, std::span<double> out) {
     return Fail(ErrorCode::kCorrupt,
                 fmt::format("the logit of token {} is {}", broken - logits.begin(), *broken));
   }
-  const double highest = std::ranges::max(logits);
-  double sum = 0;
-  for (float logit : logits) sum += std::exp(logit - highest);
-  const double log_sum = std::log(sum);
-  for (size_t i = 0; i < logits.size(); ++i) out[i] = logits[i] - highest - log_sum;
+  const LogSumExp sum(logits);
+  for (size_t i = 0; i < logits.size(); ++i) out[i] = sum.LogProbability(logits[i]);
   return {};
 }
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
+#include "generate/log_sum_exp.h"
 #include "generate/sampler.h"
 
 namespace slotstream::generate {
@@ -46,12 +46,9 @@ Status Prefill(model::Model& model, state::Sequence& sequence, std::span<const u
 
 // The log-probabilities of `id` and of the `count` likeliest of the first `tokens` logits.
 ChosenToken LogProbs(std::span<const float> logits, uint32_t id, size_t count) {
-  const float highest = *std::ranges::max_element(logits);
-  double sum = 0;
-  for (float logit : logits) sum += std::exp(static_cast<double>(logit - highest));
-  const double norm = static_cast<double>(highest) + std::log(sum);
+  const LogSumExp sum(logits);
   const auto log_prob = [&](uint32_t token) {
-    return static_cast<float>(static_cast<double>(logits[token]) - norm);
+    return static_cast<float>(sum.LogProbability(logits[token]));
   };
   ChosenToken result;
   result.chosen = {id, log_prob(id)};
