@@ -18,7 +18,6 @@
 namespace slotstream::cli {
 namespace {
 
-constexpr int kExitInterrupted = 130;
 constexpr size_t kVerifyDepth = 32;
 
 Result<int> Pack(const std::string& source, const std::string& destination) {

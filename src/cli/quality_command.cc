@@ -18,7 +18,6 @@
 namespace slotstream::cli {
 namespace {
 
-constexpr int kExitInterrupted = 130;
 // The share of positions that a printed tail divergence bounds.
 constexpr double kTail = 0.99;
 

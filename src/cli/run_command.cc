@@ -20,7 +20,6 @@
 namespace slotstream::cli {
 namespace {
 
-constexpr int kExitInterrupted = 130;
 // Shorter prompts are read before a bar would be looked at.
 constexpr size_t kProgressTokens = 2048;
 

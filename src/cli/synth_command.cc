@@ -24,7 +24,6 @@
 namespace slotstream::cli {
 namespace {
 
-constexpr int kExitInterrupted = 130;
 constexpr size_t kMaxConfigBytes = size_t{1} << 20;
 constexpr size_t kMaxTokenizerBytes = size_t{64} << 20;
 
