@@ -61,23 +61,6 @@ __attribute__((target("avx2"))) uint64_t DotAvx2(uint64_t loops) {
   return static_cast<uint64_t>(total[0]);
 }
 
-__attribute__((target("avx512f,avx512bw"))) uint64_t DotAvx512(uint64_t loops) {
-  __m512i sums[kSums];
-  SS_EACH_SUM sums[i] = _mm512_set1_epi16(static_cast<short>(i));
-  const __m512i a = _mm512_set1_epi8(3), b = _mm512_set1_epi8(5);
-  for (uint64_t n = 0; n < loops; ++n) {
-    SS_REPEAT SS_EACH_SUM {
-      __m512i product;
-      asm volatile("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0"
-                   : "+v"(sums[i]), "=&v"(product)
-                   : "v"(a), "v"(b));
-    }
-  }
-  __m512i total = sums[0];
-  SS_EACH_SUM total = _mm512_add_epi16(total, sums[i]);
-  return static_cast<uint64_t>(total[0]);
-}
-
 __attribute__((target("avx2,avxvnni"))) uint64_t DotAvxVnni(uint64_t loops) {
   __m256i sums[kSums];
   SS_EACH_SUM sums[i] = _mm256_set1_epi32(i);
@@ -141,7 +124,6 @@ constexpr Peak kPeaks[] = {
     {"avx512", false, "vfmadd zmm", kRegisters * 16 * 2, FmaAvx512},
     {"avx2", true, "vpmaddubsw ymm", kRegisters * 32 * 2, DotAvx2},
     {"avxvnni", true, "vpdpbusd ymm", kRegisters * 32 * 2, DotAvxVnni},
-    {"avx512", true, "vpmaddubsw zmm", kRegisters * 64 * 2, DotAvx512},
     {"avx512vnni", true, "vpdpbusd zmm", kRegisters * 64 * 2, DotAvx512Vnni},
     {"amx", true, "tdpbusd", 4 * 16 * 16 * 64 * 2, DotAmx},
 };

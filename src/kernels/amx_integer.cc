@@ -41,32 +41,22 @@ struct alignas(64) TileShapes {
   }
 };
 
+// The intrinsics want literal tile numbers, hence a macro.
+#define SS_MULTIPLY_TILE(codes_tile, sum_tile)      \
+  do {                                              \
+    _tile_loadd(codes_tile, codes, stride);         \
+    _tile_zero(sum_tile);                           \
+    _tile_dpbsud(sum_tile, codes_tile, SS_NIBBLES); \
+    _tile_stored(sum_tile, sums, 64);               \
+  } while (false)
+
 // sums = codes of a block's rows, `stride` bytes apart, times the nibbles.
 template <bool kHigh, bool kLast>
 SS_INLINE void MultiplyTile(const std::byte* codes, size_t stride, int32_t* sums) {
-  if constexpr (kLast) {
-    _tile_loadd(SS_LAST_CODES, codes, stride);
-    if constexpr (kHigh) {
-      _tile_zero(SS_LAST_HIGH_SUM);
-      _tile_dpbsud(SS_LAST_HIGH_SUM, SS_LAST_CODES, SS_NIBBLES);
-      _tile_stored(SS_LAST_HIGH_SUM, sums, 64);
-    } else {
-      _tile_zero(SS_LAST_LOW_SUM);
-      _tile_dpbsud(SS_LAST_LOW_SUM, SS_LAST_CODES, SS_NIBBLES);
-      _tile_stored(SS_LAST_LOW_SUM, sums, 64);
-    }
-  } else {
-    _tile_loadd(SS_CODES, codes, stride);
-    if constexpr (kHigh) {
-      _tile_zero(SS_HIGH_SUM);
-      _tile_dpbsud(SS_HIGH_SUM, SS_CODES, SS_NIBBLES);
-      _tile_stored(SS_HIGH_SUM, sums, 64);
-    } else {
-      _tile_zero(SS_LOW_SUM);
-      _tile_dpbsud(SS_LOW_SUM, SS_CODES, SS_NIBBLES);
-      _tile_stored(SS_LOW_SUM, sums, 64);
-    }
-  }
+  if constexpr (kHigh && kLast) SS_MULTIPLY_TILE(SS_LAST_CODES, SS_LAST_HIGH_SUM);
+  if constexpr (kHigh && !kLast) SS_MULTIPLY_TILE(SS_CODES, SS_HIGH_SUM);
+  if constexpr (!kHigh && kLast) SS_MULTIPLY_TILE(SS_LAST_CODES, SS_LAST_LOW_SUM);
+  if constexpr (!kHigh && !kLast) SS_MULTIPLY_TILE(SS_CODES, SS_LOW_SUM);
 }
 
 template <size_t kTerms>

@@ -26,7 +26,7 @@ struct Avx512VnniLanes {
   static constexpr size_t kRowsAtOnce = 8;
   template <size_t kTerms>
   static constexpr size_t kWide = 4;
-  static constexpr size_t kPartialSteps = SIZE_MAX / 8;
+  static constexpr size_t kPartialSteps = SIZE_MAX;
 
   static SS_INLINE Ints SetInt(int32_t value) { return _mm512_set1_epi32(value); }
   static SS_INLINE Ints LoadInts(const int32_t* from) { return _mm512_load_si512(from); }

@@ -14,7 +14,7 @@ struct AvxVnniLanes : Avx2Vectors {
   static constexpr size_t kWide = kTerms == 1 ? 4 : 2;
 
   using Partial = __m256i;
-  static constexpr size_t kPartialSteps = SIZE_MAX / 8;
+  static constexpr size_t kPartialSteps = SIZE_MAX;
 
   static SS_INLINE Partial Begin() { return _mm256_setzero_si256(); }
   static SS_INLINE Partial Dot(Partial sum, Bytes nibbles, Bytes inputs) {

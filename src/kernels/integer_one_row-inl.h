@@ -25,7 +25,8 @@ struct IntegerOneRow : IntegerGroup<L> {
 #pragma GCC unroll 16
     for (size_t v = 0; v < kVectors; ++v) dots[v] = L::SetInt(sum.centre);
     for (size_t k = 0; k < group;) {
-      const size_t end = k + L::kPartialSteps * 8 < group ? k + L::kPartialSteps * 8 : group;
+      const size_t left = (group - k) / 8;
+      const size_t end = k + 8 * (left < L::kPartialSteps ? left : L::kPartialSteps);
       Partial high[kVectors];
       Partial low[kVectors];
 #pragma GCC unroll 16

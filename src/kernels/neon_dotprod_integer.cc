@@ -13,7 +13,7 @@ namespace slotstream::kernels {
 
 struct NeonDotprodLanes : NeonVectors {
   using Partial = int32x4_t;
-  static constexpr size_t kPartialSteps = SIZE_MAX / 8;
+  static constexpr size_t kPartialSteps = SIZE_MAX;
 
   static SS_INLINE Partial Begin() { return vdupq_n_s32(0); }
   static SS_INLINE Partial Dot(Partial sum, Bytes nibbles, Bytes inputs) {
