@@ -40,6 +40,7 @@ trap 'rm -rf "$scratch"' EXIT
 python=$build/venv/bin/python
 stage "goldens" "$python" tests/goldens_test.py "$build/slotstream" "$scratch" --hidden
 stage "program" "$python" tests/program_test.py "$build/slotstream" "$scratch"
+stage "measuring commands" "$python" tests/measuring_test.py "$build/slotstream" "$scratch"
 stage "server" "$python" tests/server_test.py "$build/slotstream" "$scratch"
 stage "client libraries" "$python" tests/clients_test.py "$build/slotstream" "$scratch"
 if [[ -e $build/slotstream-bench ]]; then
