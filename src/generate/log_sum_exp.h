@@ -5,8 +5,8 @@
 
 namespace slotstream::generate {
 
-// log of the sum of e^logit, in double precision and two parts: added up, they would lose what large
-// logits have in common with it.
+// log of the sum of e^logit, in double precision and two parts: added up, they would lose what
+// large logits have in common with it.
 struct LogSumExp {
   // At least one logit, all finite.
   explicit LogSumExp(std::span<const float> logits);
