@@ -103,7 +103,8 @@ Status LoadedModel::LoadStores(const LoadOptions& options, std::vector<std::stri
                            .token_needs = config().num_layers() * config().experts_per_token,
                            .slots = plan_.slots,
                            .sweep_records = plan_.sweep_records,
-                           .sweep_rows = plan_.sweep_rows}));
+                           .sweep_rows = plan_.sweep_rows},
+                          Clock::Steady()));
   for (size_t i = 0; i < config().ple_layers.size(); ++i) {
     SS_ASSIGN_OR_RETURN(queue, MakeQueue(options, kNgramDepth, nullptr));
     SS_ASSIGN_OR_RETURN(ngrams_.emplace_back(),

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "experts/test_formats.h"
@@ -26,7 +28,8 @@ struct Harness {
                                        {.layers = kLayers,
                                         .slots = slots,
                                         .sweep_records = sweep_records,
-                                        .sweep_rows = kSweepRows});
+                                        .sweep_rows = kSweepRows},
+                                       Clock::Steady());
     EXPECT_TRUE(created);
     store = std::move(*created);
   }
@@ -38,6 +41,8 @@ struct Harness {
     delivered.clear();
     format.asked.clear();
     SS_RETURN_IF_ERROR(store->Begin(layer, needs, rows, admit));
+    if (expect_sweep_of) store->ExpectSweep(*expect_sweep_of);
+    if (expect) store->Expect((layer + 1) % kLayers, *expect, 2);
     std::vector<ReadyExpert> ready;
     for (;;) {
       SS_RETURN_IF_ERROR(store->Next(ready));
@@ -53,6 +58,11 @@ struct Harness {
     EXPECT_EQ(sorted.size(), needs.size());
     for (uint32_t i = 0; i < sorted.size(); ++i) EXPECT_EQ(sorted[i], i);
     return {};
+  }
+
+  // Until so many records were read, all visits included.
+  void WaitForReads(uint64_t records) {
+    while (store->stats().reads < records) std::this_thread::yield();
   }
 
   std::set<uint32_t> Resident(uint32_t layer) const {
@@ -105,6 +115,9 @@ struct Harness {
   io::FaultyBackend* backend = nullptr;
   std::unique_ptr<ExpertStore> store;
   std::vector<uint32_t> delivered;  // needs, in the order of delivery
+  // Told the store at the beginning of each visit.
+  std::optional<uint32_t> expect_sweep_of;
+  std::optional<std::vector<uint32_t>> expect;
 };
 
 std::vector<ExpertNeed> Needs(std::initializer_list<uint32_t> experts) {
@@ -301,6 +314,14 @@ TEST_P(ExpertStoreTest, AnyVisitsUnderAnyFaults) {
       std::ranges::shuffle(needs, rng);
       needs.resize(1 + rng() % kExperts);
       const uint32_t rows = rng() % 2 == 0 ? 1 : kSweepRows;
+      harness.expect_sweep_of.reset();
+      harness.expect.reset();
+      if (rng() % 3 == 0) harness.expect_sweep_of = static_cast<uint32_t>(rng() % kLayers);
+      if (rng() % 2 == 0) {
+        harness.expect.emplace();
+        for (int i = 0; i < 3; ++i)
+          harness.expect->push_back(static_cast<uint32_t>(rng() % kExperts));
+      }
       const Status status = harness.Visit(rng() % kLayers, needs, rows, rng() % 2 == 0);
       ++visits;
       if (!status) {
@@ -316,6 +337,76 @@ TEST_P(ExpertStoreTest, AnyVisitsUnderAnyFaults) {
   }
   EXPECT_GT(failures, 0u);
   EXPECT_LT(failures, visits / 2);
+}
+
+// Expected and needed: read once, before the visit, and in the pool as if read on demand.
+TEST_P(ExpertStoreTest, WhatWasExpectedIsThereAlready) {
+  for (const uint32_t rows : {1u, kSweepRows}) {
+    SCOPED_TRACE(rows);
+    Harness harness(GetParam());
+    Harness plain(GetParam());
+    ASSERT_TRUE(harness.Visit(0, Needs({1, 2}), 1));
+    harness.store->Expect(1, std::vector<uint32_t>{5, 7, 9}, 4);
+    harness.WaitForReads(5);
+    const uint64_t reads = harness.backend->reads();
+    ASSERT_TRUE(harness.Visit(1, Needs({5, 7, 9}), rows));
+    EXPECT_EQ(harness.backend->reads(), reads);
+    StoreStats stats = harness.store->stats();
+    EXPECT_EQ(stats.read_ahead, 3u);
+    EXPECT_EQ(stats.wasted, 0u);
+    EXPECT_EQ(stats.misses + stats.swept, 5u);
+    ASSERT_TRUE(plain.Visit(0, Needs({1, 2}), 1));
+    ASSERT_TRUE(plain.Visit(1, Needs({5, 7, 9}), rows));
+    EXPECT_EQ(harness.AllResident(), plain.AllResident());
+    harness.ExpectPoolIsRight();
+  }
+}
+
+TEST_P(ExpertStoreTest, WhatWasExpectedInVainIsDropped) {
+  Harness harness(GetParam());
+  ASSERT_TRUE(harness.Visit(0, Needs({1, 2}), 1));
+  const auto before = harness.AllResident();
+  harness.store->Expect(1, std::vector<uint32_t>{3, 4}, 4);
+  harness.WaitForReads(4);
+  ASSERT_TRUE(harness.Visit(1, Needs({5}), 1));
+  const StoreStats stats = harness.store->stats();
+  EXPECT_EQ(stats.read_ahead, 0u);
+  EXPECT_EQ(stats.wasted, 2u);
+  EXPECT_EQ(harness.Resident(1), (std::set<uint32_t>{5}));
+  EXPECT_EQ(harness.Resident(0), before[0]);
+  // Their frames are free again: a sweep has all four.
+  ASSERT_TRUE(harness.Visit(2, AllNeeds(), kSweepRows));
+}
+
+// A guess that fails harms nobody; needed after all, it is read again.
+TEST_P(ExpertStoreTest, AFailedGuessIsNobodysError) {
+  Harness harness(GetParam());
+  harness.format.failures.Fail(harness.format.Name(1, 3), 2);
+  harness.store->Expect(1, std::vector<uint32_t>{3}, 4);
+  harness.WaitForReads(1);
+  ASSERT_TRUE(harness.Visit(0, Needs({1}), 1));
+  ASSERT_TRUE(harness.Visit(1, Needs({3}), 1));
+  EXPECT_EQ(harness.store->stats().retries, 1u);
+}
+
+// A whole sweep of several layers reads each record once, whatever part was ahead.
+TEST_P(ExpertStoreTest, SweepsThatExpectTheNextReadEverythingOnce) {
+  for (const uint32_t frames : {2u, 4u, 2 * kExperts}) {
+    SCOPED_TRACE(frames);
+    Harness harness(GetParam(), {{io::FaultKind::kLate, 0, io::Fault::kEveryLater, 0.3}}, kSlots,
+                    frames);
+    for (uint32_t round = 0; round < 3; ++round) {
+      for (uint32_t layer = 0; layer < kLayers; ++layer) {
+        harness.expect_sweep_of = (layer + 1) % kLayers;
+        ASSERT_TRUE(harness.Visit(layer, AllNeeds(), kSweepRows, round == 1));
+      }
+    }
+    const StoreStats stats = harness.store->stats();
+    EXPECT_EQ(stats.hits + stats.swept, 3u * kLayers * kExperts);
+    EXPECT_GT(stats.read_ahead, 0u);
+    EXPECT_EQ(stats.wasted, 0u);
+    harness.ExpectPoolIsRight();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(DirectAndStaged, ExpertStoreTest, ::testing::Bool());

@@ -36,6 +36,7 @@ Status Prefill(model::Model& model, state::Sequence& sequence, std::span<const u
     pass.logit_rows = last ? 1 : 0;
     pass.logits = logits.data();
     pass.admit_experts = last;
+    pass.rows_after = prompt.size() - first - rows;
     pass.cancel = &cancel;
     SS_RETURN_IF_ERROR(model.Forward(pass, sequence));
     first += rows;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/delta_net.h"
+#include "model/expert_guess.h"
 #include "model/hyper_connection.h"
 #include "model/ngram_memory.h"
 
@@ -21,6 +22,15 @@ size_t MaxInputs(const ModelConfig& config) {
                            size_t{config.num_attention_heads} * config.head_dim,
                            config.ple_embed_dim, config.hc_lowrank, config.shared_expert_size});
 }
+
+// Candidates for the next layer, per expert that a token needs: of the ranks behind, too few come
+// true to be worth a read.
+constexpr uint32_t kGuessesPerNeed = 2;
+// Records of guesses in flight: what must be waited for when a guess was wrong.
+constexpr uint32_t kGuessesAtOnce = 2;
+// When a layer needs this share of its experts, so does the next one of the same pass, and reading
+// all of them before its router has spoken wastes next to nothing.
+constexpr double kNearlyAll = 0.9;
 
 // The smallest quantization group that checkpoints have.
 constexpr size_t kMinGroup = 32;
@@ -58,6 +68,7 @@ Model::Workspace::Workspace(Arena& arena, const ModelConfig& config, const Model
   const size_t bytes = LargestOfModes(options, [&](kernels::ComputeMode mode) {
     return Compute::ScratchBytes(mode, rows, MaxInputs(config), kMinGroup);
   });
+  guess = arena.Take(ExpertGuessScratch(config));
   prepared = {reinterpret_cast<std::byte*>(arena.Take(bytes / sizeof(float))), bytes};
 }
 
@@ -110,6 +121,7 @@ Model::Model(const checkpoint::Checkpoint& checkpoint, checkpoint::ResidentPart 
       compute_(kernel_table, options.compute, threads, workspace_.prepared),
       rotary_(config_),
       attention_scratch_(config_, options.max_rows, threads.threads()),
+      look_ahead_(config_.num_layers()),
       positions_(options.max_rows),
       ngram_rows_(config_.ple_layers.size()) {}
 
@@ -240,12 +252,38 @@ Status Model::RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence) 
   WriteStreams(compute_, config_, w.y, w.inject, rows, w.residual);
 
   ReadStreams(compute_, config_, layer.mlp_site, w.residual, rows, w.x, w.inject, arena_);
-  Status moe = RunMoe(compute_, config_, layer.moe, store_, l, pass.admit_experts, w.x, rows,
-                      routing_, w.y, arena_);
+  Status moe = RunMoe(
+      compute_, config_, layer.moe, store_, l, pass.admit_experts, w.x, rows, routing_,
+      [&] { ExpectNext(l, pass); }, w.y, arena_);
   if (options_.trace != nullptr) Record(l, pass, sequence);
   SS_RETURN_IF_ERROR(std::move(moe));
   WriteStreams(compute_, config_, w.y, w.inject, rows, w.residual);
   return {};
+}
+
+// Tells the store what layer l + 1 will need, so that the disk has work while this layer and the
+// next one's mixer compute.
+void Model::ExpectNext(uint32_t l, const Pass& pass) {
+  if (!use_look_ahead_ || store_.pool().holds_everything()) return;
+  const auto rows = static_cast<uint32_t>(pass.ids.size());
+  const bool last = l + 1 == config_.num_layers();
+  if (store_.sweeps(rows)) {
+    const auto next_rows = std::min<size_t>(pass.rows_after, options_.max_rows);
+    if (static_cast<double>(routing_.needs().size()) < kNearlyAll * config_.num_experts) return;
+    if (!last) {
+      store_.ExpectSweep(l + 1);
+    } else if (next_rows * 2 >= rows) {
+      store_.ExpectSweep(0);
+    }
+    return;
+  }
+  // What several tokens need together is guessed too badly; they share reads in any case.
+  if (rows > 1) return;
+  look_ahead_.Judge(l, routing_.needs());
+  if (last || !look_ahead_.Due(l + 1)) return;
+  GuessExperts(compute_, config_, weights_.layers[l + 1], workspace_.residual,
+               kGuessesPerNeed * config_.experts_per_token, guesses_, Arena(workspace_.guess));
+  store_.Expect(l + 1, look_ahead_.Choose(l + 1, guesses_, store_.pool()), kGuessesAtOnce);
 }
 
 void Model::Record(uint32_t l, const Pass& pass, const state::Sequence& sequence) {

@@ -13,6 +13,7 @@
 #include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "experts/expert_store.h"
+#include "experts/look_ahead.h"
 #include "experts/ngram_store.h"
 #include "experts/trace_writer.h"
 #include "kernels/kernels.h"
@@ -42,6 +43,8 @@ struct Pass {
   float* logits = nullptr;
   // The last pass of a prompt: experts that it swept past the pool may stay there.
   bool admit_experts = false;
+  // Tokens of the prompt after this pass: a hint of what to read ahead at its end.
+  size_t rows_after = 0;
   // Looked at before each layer; may be null. A cancelled pass fails with kCancelled.
   const std::atomic<bool>* cancel = nullptr;
   // Told the residual streams [rows, N*H] after each layer; may be empty.
@@ -81,6 +84,12 @@ class Model {
   Status Head(kernels::ConstRows residual, size_t rows, std::optional<kernels::ComputeMode> compute,
               float* logits);
 
+  // Whether what the next layer is likely to need is read while the disk is idle; at first it is.
+  // For measurements: where it does not pay, it stops by itself.
+  void UseLookAhead(bool on) { use_look_ahead_ = on; }
+  // How good the guesses of the next layer's experts were.
+  const experts::LookAheadStats& look_ahead_stats() const { return look_ahead_.stats(); }
+
   // Bytes that a model with these options allocates besides trunk, stores and sequences.
   static uint64_t WorkspaceBytes(const checkpoint::Checkpoint& checkpoint,
                                  const ModelOptions& options, int threads);
@@ -95,6 +104,7 @@ class Model {
     MutableRows inject;             // [rows, N]
     MutableRows cos, sin;           // [rows, rotary_dim / 2]
     std::span<std::byte> prepared;  // the Compute's scratch
+    float* guess;                   // ExpertGuessScratch
   };
 
   Model(const checkpoint::Checkpoint& checkpoint, checkpoint::ResidentPart trunk, Weights weights,
@@ -107,6 +117,7 @@ class Model {
   void Embed(const Pass& pass);
   void RequestNgrams(std::span<const uint32_t> ids, state::Sequence& sequence);
   Status RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence);
+  void ExpectNext(uint32_t l, const Pass& pass);
   void Record(uint32_t l, const Pass& pass, const state::Sequence& sequence);
   void RunHead(kernels::ConstRows residual, size_t rows, float* logits);
 
@@ -123,6 +134,9 @@ class Model {
   Rotary rotary_;
   AttentionScratch attention_scratch_;
   Routing routing_;
+  bool use_look_ahead_ = true;
+  experts::LookAhead look_ahead_;
+  std::vector<uint32_t> guesses_;  // kept to avoid allocation on the path
   std::vector<state::Position> positions_;
   std::vector<std::vector<uint64_t>> ngram_rows_;  // per n-gram layer
 };

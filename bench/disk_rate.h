@@ -1,0 +1,22 @@
+// What the disk gives for reads of the very sizes and places that the engine asks for.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+
+namespace slotstream::bench {
+
+// Bytes a second of random expert records, `in_flight` at once, for about `seconds`.
+Result<double> MeasureRecordReads(const checkpoint::ExpertFormat& format, uint32_t in_flight,
+                                  double seconds);
+
+// Rows a second: `count` random n-gram rows, each on a page of its own, `in_flight` at once.
+Result<double> MeasureRowReads(const checkpoint::NgramFormat& format, uint32_t in_flight,
+                               uint32_t count);
+
+// The same rows through an NgramStore with an empty cache.
+Result<double> MeasureNgramStore(const checkpoint::NgramFormat& format, uint32_t count);
+
+}  // namespace slotstream::bench
