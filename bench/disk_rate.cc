@@ -15,13 +15,10 @@
 namespace slotstream::bench {
 namespace {
 
-// As the engine: requests in flight.
-constexpr size_t kDepth = 64;
 // Rows in flight, as the planner gives the engine.
 constexpr uint32_t kAreas = 64;
 
-Result<std::unique_ptr<io::ReadQueue>> MakeQueue(size_t depth) {
-  SS_ASSIGN_OR_RETURN(auto backend, io::MakeBackend(io::BackendKind::kAuto, depth, nullptr));
+std::unique_ptr<io::ReadQueue> MakeQueue(std::unique_ptr<io::ReadBackend> backend) {
   return std::make_unique<io::ReadQueue>(std::move(backend), Clock::Steady());
 }
 
@@ -33,8 +30,9 @@ using NextPieces = std::function<bool(std::vector<checkpoint::ReadPiece>&)>;
 
 // Reads what `next` names, one thing after another with `in_flight` under way, until it returns
 // false. `bytes` is the room of one. Returns the seconds.
-Result<double> ReadAll(const NextPieces& next, uint32_t in_flight, size_t bytes, size_t depth) {
-  SS_ASSIGN_OR_RETURN(std::unique_ptr<io::ReadQueue> queue, MakeQueue(depth));
+Result<double> ReadAll(const NextPieces& next, uint32_t in_flight, size_t bytes,
+                       std::unique_ptr<io::ReadBackend> backend) {
+  const std::unique_ptr<io::ReadQueue> queue = MakeQueue(std::move(backend));
   SS_ASSIGN_OR_RETURN(AlignedBuffer memory,
                       AlignedBuffer::Allocate(in_flight * bytes, "a measurement of the disk"));
   std::vector<uint32_t> left(in_flight);
@@ -79,7 +77,8 @@ std::vector<uint64_t> RandomRows(const checkpoint::NgramFormat& format, uint32_t
 
 }  // namespace
 
-Result<double> MeasureRecordReads(const checkpoint::ExpertFormat& format, uint32_t in_flight,
+Result<double> MeasureRecordReads(const checkpoint::ExpertFormat& format,
+                                  std::unique_ptr<io::ReadBackend> backend, uint32_t in_flight,
                                   double seconds) {
   std::mt19937 random(std::random_device{}());
   const uint64_t begin = Clock::Steady().NowNanos();
@@ -92,7 +91,7 @@ Result<double> MeasureRecordReads(const checkpoint::ExpertFormat& format, uint32
     return true;
   };
   const size_t bytes = std::max(format.shape().record_bytes(), format.staging_bytes());
-  SS_ASSIGN_OR_RETURN(const double took, ReadAll(next, in_flight, bytes, kDepth));
+  SS_ASSIGN_OR_RETURN(const double took, ReadAll(next, in_flight, bytes, std::move(backend)));
   return static_cast<double>(records * format.shape().record_bytes()) / took;
 }
 
@@ -105,16 +104,17 @@ Result<double> MeasureRowReads(const checkpoint::NgramFormat& format, uint32_t i
     format.AppendPieces(rows[at++], pieces);
     return true;
   };
+  SS_ASSIGN_OR_RETURN(auto backend, io::MakeBackend(io::BackendKind::kAuto, in_flight, nullptr));
   SS_ASSIGN_OR_RETURN(const double took,
-                      ReadAll(next, in_flight, format.staging_bytes(), in_flight));
+                      ReadAll(next, in_flight, format.staging_bytes(), std::move(backend)));
   return static_cast<double>(count) / took;
 }
 
 Result<double> MeasureNgramStore(const checkpoint::NgramFormat& format, uint32_t count) {
   const std::vector<uint64_t> rows = RandomRows(format, count);
-  SS_ASSIGN_OR_RETURN(std::unique_ptr<io::ReadQueue> queue, MakeQueue(kAreas));
-  SS_ASSIGN_OR_RETURN(const auto store,
-                      experts::NgramStore::Create(format, std::move(queue), count, kAreas));
+  SS_ASSIGN_OR_RETURN(auto backend, io::MakeBackend(io::BackendKind::kAuto, kAreas, nullptr));
+  SS_ASSIGN_OR_RETURN(const auto store, experts::NgramStore::Create(
+                                            format, MakeQueue(std::move(backend)), count, kAreas));
   const uint64_t begin = Clock::Steady().NowNanos();
   store->Begin(rows);
   SS_RETURN_IF_ERROR(store->Finish());

@@ -2,14 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
+#include "io/backend.h"
 
 namespace slotstream::bench {
 
-// Bytes a second of random expert records, `in_flight` at once, for about `seconds`.
-Result<double> MeasureRecordReads(const checkpoint::ExpertFormat& format, uint32_t in_flight,
+// Bytes a second of random expert records through `backend`, `in_flight` at once, for about
+// `seconds`.
+Result<double> MeasureRecordReads(const checkpoint::ExpertFormat& format,
+                                  std::unique_ptr<io::ReadBackend> backend, uint32_t in_flight,
                                   double seconds);
 
 // Rows a second: `count` random n-gram rows, each on a page of its own, `in_flight` at once.

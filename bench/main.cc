@@ -95,6 +95,8 @@ int Main(int argc, char** argv) {
                       "Memory of the process, and of the peer, in control groups (needs root)");
   command->add_option("--slots-per-layer", stream.slots_per_layer,
                       "Expert slots per layer (default: what the memory allows)");
+  command->add_option("--disk-gb-s", stream.disk_gb_s,
+                      "Imitate a disk no faster than this (default: as fast as it is)");
   command->add_option("--prompt", stream.prompt, "Tokens of the prefill (default: none)");
   command->add_option("--pass", stream.pass, "Tokens of a pass (default: the whole prompt)");
   command->add_option("--decode", stream.decode, "Tokens of a round")->capture_default_str();

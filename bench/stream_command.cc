@@ -12,6 +12,7 @@
 
 #include "bench/disk_rate.h"
 #include "bench/memory_limit.h"
+#include "bench/paced_backend.h"
 #include "bench/peer.h"
 #include "bench/rounds.h"
 #include "bench/stream_run.h"
@@ -23,6 +24,7 @@ namespace {
 constexpr int kRounds = 5;
 // Records in flight, as the engine's sweep has them.
 constexpr uint32_t kInFlight = 16;
+constexpr size_t kRequestDepth = 64;
 constexpr double kDiskSeconds = 0.5, kQuickSeconds = 0.02;
 // Of a limited process, for this program's own measurements.
 constexpr uint64_t kOwnBytes = 80 << 20;
@@ -54,6 +56,13 @@ void DropPageCache(const std::string& path) {
   close(file);
 }
 
+// What is compared with what.
+constexpr std::pair<const char*, model::LookAheadMode> kWays[] = {
+    {"", model::LookAheadMode::kAuto},
+    {", look-ahead", model::LookAheadMode::kOn},
+    {", no look-ahead", model::LookAheadMode::kOff},
+};
+
 class StreamComparison {
  public:
   StreamComparison(const StreamOptions& options, const Setup& setup)
@@ -74,8 +83,14 @@ class StreamComparison {
   const checkpoint::ExpertFormat& experts() const { return loaded_->checkpoint().experts(); }
   bool has_peer() const { return !options_.common.peer.empty() && !options_.peer_model.empty(); }
 
+  Result<std::unique_ptr<io::ReadBackend>> MakeBackend(size_t depth) const {
+    SS_ASSIGN_OR_RETURN(auto backend, io::MakeBackend(io::BackendKind::kAuto, depth, nullptr));
+    if (options_.disk_gb_s <= 0) return backend;
+    return std::make_unique<PacedBackend>(std::move(backend), options_.disk_gb_s * 1e9);
+  }
   Result<double> DiskRate() {
-    return MeasureRecordReads(experts(), kInFlight,
+    SS_ASSIGN_OR_RETURN(auto backend, MakeBackend(kRequestDepth));
+    return MeasureRecordReads(experts(), std::move(backend), kInFlight,
                               options_.common.quick ? kQuickSeconds : kDiskSeconds);
   }
   void AddCost(const std::string& name, const StreamCost& cost, double disk);
@@ -107,9 +122,11 @@ Status StreamComparison::Load() {
   load.kernels = std::string(table_->name);
   load.wishes.compute = mode_;
   load.wishes.threads = threads_;
+  load.make_backend = [this](size_t depth) { return MakeBackend(depth); };
   const size_t pass = options_.pass > 0 ? options_.pass : options_.prompt;
   if (pass > 0) load.wishes.pass_rows = static_cast<uint32_t>(pass);
-  const size_t decoded = options_.warm + 2 * static_cast<size_t>(rounds()) * options_.decode;
+  const size_t decoded =
+      options_.warm + std::size(kWays) * static_cast<size_t>(rounds()) * options_.decode;
   load.wishes.max_context = static_cast<uint32_t>(std::max(options_.prompt, decoded) + 1);
   if (options_.limit_mib > 0) {
     load.wishes.memory_bytes = (uint64_t{options_.limit_mib} << 20) - kOwnBytes;
@@ -123,7 +140,7 @@ Status StreamComparison::Load() {
   fmt::print(stderr, "{}, {} records staged\n", loaded_->plan().Summary(),
              loaded_->plan().sweep_records);
   run_ = std::make_unique<StreamRun>(*loaded_);
-  SS_RETURN_IF_ERROR(run_->Decode(options_.warm, /*look_ahead=*/true));
+  SS_RETURN_IF_ERROR(run_->Decode(options_.warm, model::LookAheadMode::kAuto));
   return {};
 }
 
@@ -144,6 +161,10 @@ void StreamComparison::AddCost(const std::string& name, const StreamCost& cost, 
   const auto misses = static_cast<double>(std::max<uint64_t>(1, cost.misses));
   figures_.Add(name + " ahead", static_cast<double>(cost.read_ahead) / misses);
   figures_.Add(name + " wasted", static_cast<double>(cost.wasted) / misses);
+  if (cost.guesses == 0) return;
+  const auto right = static_cast<double>(cost.right);
+  figures_.Add(name + " recall", right / misses);
+  figures_.Add(name + " precision", right / static_cast<double>(cost.guesses));
 }
 
 Status StreamComparison::Round() {
@@ -156,8 +177,7 @@ Status StreamComparison::Round() {
     AddCost(name, cost, (before + after) / 2);
     return {};
   };
-  for (const bool look_ahead : {true, false}) {
-    const char* suffix = look_ahead ? "" : ", no look-ahead";
+  for (const auto& [suffix, look_ahead] : kWays) {
     if (options_.decode > 0) {
       SS_RETURN_IF_ERROR(measure(fmt::format("decode{}", suffix),
                                  [&] { return run_->Decode(options_.decode, look_ahead); }));
@@ -216,7 +236,8 @@ Row StreamComparison::MakeRow(const char* group, std::string name, const std::st
 
 void StreamComparison::AddRows(const char* group, const std::string& name,
                                std::vector<Row>& rows) const {
-  for (const std::string& variant : {name, name + ", no look-ahead"}) {
+  for (const auto& [suffix, look_ahead] : kWays) {
+    const std::string variant = name + suffix;
     if (figures_.rounds(variant) == 0) continue;
     Row speed = MakeRow(group, variant, variant, "tokens/s");
     speed.roof = figures_.Of(variant + " allowed");
@@ -237,6 +258,9 @@ void StreamComparison::AddRows(const char* group, const std::string& name,
     detail("of read time hidden", " hidden", "share");
     detail("of misses asked for early", " ahead", "share");
     detail("read in vain, per miss", " wasted", "share");
+    if (figures_.rounds(variant + " recall") == 0) continue;
+    detail("of misses guessed", " recall", "share");
+    detail("of all guesses right", " precision", "share");
   }
 }
 

@@ -27,9 +27,11 @@ StreamRun::StreamRun(engine::LoadedModel& loaded)
       logits_(loaded.config().vocab_size) {}
 
 template <typename Work>
-Result<StreamCost> StreamRun::Measure(size_t tokens, bool look_ahead, const Work& work) {
+Result<StreamCost> StreamRun::Measure(size_t tokens, model::LookAheadMode look_ahead,
+                                      const Work& work) {
   loaded_.model().UseLookAhead(look_ahead);
   const experts::StoreStats before = loaded_.experts().stats();
+  const experts::LookAheadStats guessed = loaded_.model().look_ahead_stats();
   const uint64_t start = Clock::Steady().NowNanos();
   SS_RETURN_IF_ERROR(work());
   const auto seconds = [](uint64_t nanos) { return static_cast<double>(nanos) * 1e-9; };
@@ -42,12 +44,14 @@ Result<StreamCost> StreamRun::Measure(size_t tokens, bool look_ahead, const Work
       .hits = after.hits - before.hits,
       .read_ahead = after.read_ahead - before.read_ahead,
       .wasted = after.wasted - before.wasted,
+      .guesses = loaded_.model().look_ahead_stats().guesses - guessed.guesses,
+      .right = loaded_.model().look_ahead_stats().right - guessed.right,
       .read_seconds = seconds(after.read_nanos - before.read_nanos),
       .waited_seconds = seconds(after.wait_nanos - before.wait_nanos),
   };
 }
 
-Result<StreamCost> StreamRun::Decode(size_t tokens, bool look_ahead) {
+Result<StreamCost> StreamRun::Decode(size_t tokens, model::LookAheadMode look_ahead) {
   return Measure(tokens, look_ahead, [&]() -> Status {
     for (size_t i = 0; i < tokens; ++i) {
       model::Pass pass;
@@ -61,7 +65,7 @@ Result<StreamCost> StreamRun::Decode(size_t tokens, bool look_ahead) {
   });
 }
 
-Result<StreamCost> StreamRun::Prefill(size_t tokens, bool look_ahead) {
+Result<StreamCost> StreamRun::Prefill(size_t tokens, model::LookAheadMode look_ahead) {
   std::vector<uint32_t> ids(tokens);
   for (uint32_t& id : ids) id = static_cast<uint32_t>(random_() % loaded_.config().vocab_size);
   return Measure(tokens, look_ahead, [&]() -> Status {

@@ -23,6 +23,8 @@ struct StreamCost {
   uint64_t hits = 0;          // experts found in the pool
   uint64_t read_ahead = 0;    // of the misses, asked for before their layer needed them
   uint64_t wasted = 0;        // records read in vain
+  uint64_t guesses = 0;       // of experts that the pool did not hold
+  uint64_t right = 0;         // of these, that were needed
   double read_seconds = 0;    // with a read in flight
   double waited_seconds = 0;  // of the computation, for experts
 
@@ -38,14 +40,14 @@ class StreamRun {
  public:
   explicit StreamRun(engine::LoadedModel& loaded);
 
-  // Decodes `tokens` more, sampled from what the model says. With or without look-ahead.
-  Result<StreamCost> Decode(size_t tokens, bool look_ahead);
+  // Decodes `tokens` more, sampled from what the model says.
+  Result<StreamCost> Decode(size_t tokens, model::LookAheadMode look_ahead);
   // Reads a prompt of random ids on a context of its own.
-  Result<StreamCost> Prefill(size_t tokens, bool look_ahead);
+  Result<StreamCost> Prefill(size_t tokens, model::LookAheadMode look_ahead);
 
  private:
   template <typename Work>
-  Result<StreamCost> Measure(size_t tokens, bool look_ahead, const Work& work);
+  Result<StreamCost> Measure(size_t tokens, model::LookAheadMode look_ahead, const Work& work);
 
   engine::LoadedModel& loaded_;
   state::Sequence sequence_;

@@ -1,7 +1,6 @@
 #include "experts/expert_store.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "experts/segmented_lru.h"
@@ -32,14 +31,15 @@ Result<std::unique_ptr<ExpertStore>> ExpertStore::Create(const checkpoint::Exper
   SS_ASSIGN_OR_RETURN(std::unique_ptr<RecordReader> reader,
                       RecordReader::Create(format, std::move(queue),
                                            std::min(options.sweep_records, kMostInFlight), clock));
-  return std::unique_ptr<ExpertStore>(
-      new ExpertStore(format, std::move(pool), std::move(staged), std::move(reader), options));
+  return std::unique_ptr<ExpertStore>(new ExpertStore(format, std::move(pool), std::move(staged),
+                                                      std::move(reader), options, clock));
 }
 
 ExpertStore::ExpertStore(const checkpoint::ExpertFormat& format, SlotPool pool,
                          StagedExperts staged, std::unique_ptr<RecordReader> reader,
-                         const StoreOptions& options)
+                         const StoreOptions& options, const Clock& clock)
     : format_(format),
+      clock_(clock),
       options_(options),
       pool_(std::move(pool)),
       staged_(std::move(staged)),
@@ -285,13 +285,6 @@ void ExpertStore::Expect(uint32_t layer, std::span<const uint32_t> experts, uint
   for (uint32_t expert : experts) expected_.push_back({layer, expert});
   reader_->LimitAhead(at_once);
   ReadAhead();
-}
-
-void ExpertStore::ExpectSweep(uint32_t layer) {
-  std::vector<uint32_t> experts(format_.experts());
-  std::iota(experts.begin(), experts.end(), 0u);
-  std::ranges::sort(experts, {}, [&](uint32_t expert) { return format_.FileOrder(layer, expert); });
-  Expect(layer, experts, kMostInFlight);
 }
 
 // Frames go to what is expected once the open visit has all that it needs.

@@ -87,12 +87,11 @@ class ExpertStore {
   // the open visit leaves the disk idle. Whatever its visit does not need is dropped. Replaces what
   // was expected before and not begun. Errors of such reads are nobody's until they are needed.
   void Expect(uint32_t layer, std::span<const uint32_t> experts, uint32_t at_once);
-  // Expects a sweep of `layer` that needs every expert.
-  void ExpectSweep(uint32_t layer);
-  bool sweeps(uint32_t rows) const { return rows >= options_.sweep_rows; }
+  bool sweeps(size_t rows) const { return rows >= options_.sweep_rows; }
 
   const checkpoint::ExpertShape& shape() const { return format_.shape(); }
   const SlotPool& pool() const { return pool_; }
+  const Clock& clock() const { return clock_; }
   StoreStats stats() const;
   uint64_t bytes() const;  // of pool, frames and staging
 
@@ -125,7 +124,8 @@ class ExpertStore {
   };
 
   ExpertStore(const checkpoint::ExpertFormat& format, SlotPool pool, StagedExperts staged,
-              std::unique_ptr<RecordReader> reader, const StoreOptions& options);
+              std::unique_ptr<RecordReader> reader, const StoreOptions& options,
+              const Clock& clock);
 
   ExpertKey KeyOf(uint32_t need) const { return {visit_.layer, visit_.needs[need].expert}; }
   Status ClaimSlots(std::span<const uint32_t> needs);
@@ -146,6 +146,7 @@ class ExpertStore {
   Status Abort(Status status);
 
   const checkpoint::ExpertFormat& format_;
+  const Clock& clock_;
   StoreOptions options_;
   SlotPool pool_;
   StagedExperts staged_;

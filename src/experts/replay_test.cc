@@ -60,7 +60,8 @@ TEST(ReplayVisit, CountsWhatTheStoreCounts) {
         (*store)->Expect(static_cast<uint32_t>(rng() % kLayers), std::vector<uint32_t>{1, 5, 9, 13},
                          2);
       } else if (rng() % 5 == 0) {
-        (*store)->ExpectSweep(static_cast<uint32_t>(rng() % kLayers));
+        (*store)->Expect(static_cast<uint32_t>(rng() % kLayers),
+                         std::vector<uint32_t>{0, 2, 4, 6, 8}, 8);
       }
       std::vector<ReadyExpert> ready;
       do {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "model/delta_net.h"
@@ -26,11 +27,13 @@ size_t MaxInputs(const ModelConfig& config) {
 // Candidates for the next layer, per expert that a token needs: of the ranks behind, too few come
 // true to be worth a read.
 constexpr uint32_t kGuessesPerNeed = 2;
-// Records of guesses in flight: what must be waited for when a guess was wrong.
+// Records of a token's guesses in flight: what must be waited for when a guess was wrong.
 constexpr uint32_t kGuessesAtOnce = 2;
-// When a layer needs this share of its experts, so does the next one of the same pass, and reading
-// all of them before its router has spoken wastes next to nothing.
-constexpr double kNearlyAll = 0.9;
+// Of a sweep's: each that any of its tokens is likely to need will be needed.
+constexpr uint32_t kSweepGuessesAtOnce = 16;
+// Tokens of a pass that are asked what the next layer needs. The experts of as many others are
+// mostly among theirs.
+constexpr size_t kSample = 64;
 
 // The smallest quantization group that checkpoints have.
 constexpr size_t kMinGroup = 32;
@@ -68,7 +71,7 @@ Model::Workspace::Workspace(Arena& arena, const ModelConfig& config, const Model
   const size_t bytes = LargestOfModes(options, [&](kernels::ComputeMode mode) {
     return Compute::ScratchBytes(mode, rows, MaxInputs(config), kMinGroup);
   });
-  guess = arena.Take(ExpertGuessScratch(config));
+  guess = arena.Take(ExpertGuessScratch(config, std::min(rows, kSample)));
   prepared = {reinterpret_cast<std::byte*>(arena.Take(bytes / sizeof(float))), bytes};
 }
 
@@ -163,6 +166,7 @@ Status Model::Forward(const Pass& pass, state::Sequence& sequence) {
   SS_RETURN_IF_ERROR(CheckPass(pass, sequence));
   SS_RETURN_IF_ERROR(UseMode(pass.compute));
   const size_t rows = pass.ids.size();
+  const uint64_t start = store_.clock().NowNanos();
   sequence.BeginPass();
   RequestNgrams(pass.ids, sequence);
   Embed(pass);
@@ -193,6 +197,7 @@ Status Model::Forward(const Pass& pass, state::Sequence& sequence) {
             pass.logits);
   }
   sequence.EndPass(rows, next_position);
+  if (rows == 1) look_ahead_pays_.Record(store_.clock().NowNanos() - start);
   return {};
 }
 
@@ -264,26 +269,37 @@ Status Model::RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence) 
 // Tells the store what layer l + 1 will need, so that the disk has work while this layer and the
 // next one's mixer compute.
 void Model::ExpectNext(uint32_t l, const Pass& pass) {
-  if (!use_look_ahead_ || store_.pool().holds_everything()) return;
-  const auto rows = static_cast<uint32_t>(pass.ids.size());
+  if (look_ahead_mode_ == LookAheadMode::kOff || store_.pool().holds_everything()) return;
+  const size_t rows = pass.ids.size();
   const bool last = l + 1 == config_.num_layers();
-  if (store_.sweeps(rows)) {
-    const auto next_rows = std::min<size_t>(pass.rows_after, options_.max_rows);
-    if (static_cast<double>(routing_.needs().size()) < kNearlyAll * config_.num_experts) return;
-    if (!last) {
-      store_.ExpectSweep(l + 1);
-    } else if (next_rows * 2 >= rows) {
-      store_.ExpectSweep(0);
-    }
+  const uint32_t top_k = config_.experts_per_token;
+  const auto guess = [&](ConstRows residual, size_t guessed_rows, uint32_t per_row) {
+    GuessExperts(compute_, config_, weights_.layers[l + 1], residual, guessed_rows, per_row,
+                 guesses_, Arena(workspace_.guess));
+  };
+  if (rows == 1) {
+    look_ahead_.Judge(l, routing_.needs());
+    const bool pays = look_ahead_mode_ == LookAheadMode::kOn || look_ahead_pays_.use();
+    if (last || !pays || !look_ahead_.Due(l + 1)) return;
+    guess(workspace_.residual, 1, kGuessesPerNeed * top_k);
+    store_.Expect(l + 1, look_ahead_.Choose(l + 1, guesses_, store_.pool()), kGuessesAtOnce);
     return;
   }
-  // What several tokens need together is guessed too badly; they share reads in any case.
-  if (rows > 1) return;
-  look_ahead_.Judge(l, routing_.needs());
-  if (last || !look_ahead_.Due(l + 1)) return;
-  GuessExperts(compute_, config_, weights_.layers[l + 1], workspace_.residual,
-               kGuessesPerNeed * config_.experts_per_token, guesses_, Arena(workspace_.guess));
-  store_.Expect(l + 1, look_ahead_.Choose(l + 1, guesses_, store_.pool()), kGuessesAtOnce);
+  if (!store_.sweeps(rows)) return;
+  if (l == 0) first_needs_.assign(routing_.needs().begin(), routing_.needs().end());
+  if (!last) {
+    const size_t sample = std::min(rows, kSample);
+    guess({workspace_.residual.row(0), workspace_.residual.stride * (rows / sample)}, sample,
+          top_k);
+    store_.Expect(l + 1, guesses_, kSweepGuessesAtOnce);
+  } else if (std::min<size_t>(pass.rows_after, options_.max_rows) * 2 >= rows) {
+    // The prompt's next pass: its tokens are still unknown to the first layer's router, but most
+    // experts are needed again.
+    std::ranges::stable_sort(first_needs_, std::greater(), &experts::ExpertNeed::rows);
+    guesses_.clear();
+    for (const experts::ExpertNeed& need : first_needs_) guesses_.push_back(need.expert);
+    store_.Expect(0, guesses_, kSweepGuessesAtOnce);
+  }
 }
 
 void Model::Record(uint32_t l, const Pass& pass, const state::Sequence& sequence) {

@@ -15,6 +15,7 @@
 #include "experts/expert_store.h"
 #include "experts/look_ahead.h"
 #include "experts/ngram_store.h"
+#include "experts/timed_choice.h"
 #include "experts/trace_writer.h"
 #include "kernels/kernels.h"
 #include "model/moe.h"
@@ -58,6 +59,10 @@ struct ModelOptions {
   experts::TraceWriter* trace = nullptr;  // told of every visit of a layer's experts; may be null
 };
 
+// Whether what the next layer is likely to need is read while the disk is idle. By itself it does
+// where that makes tokens faster.
+enum class LookAheadMode { kAuto, kOn, kOff };
+
 // Not thread-safe: one pass at a time.
 class Model {
  public:
@@ -84,9 +89,8 @@ class Model {
   Status Head(kernels::ConstRows residual, size_t rows, std::optional<kernels::ComputeMode> compute,
               float* logits);
 
-  // Whether what the next layer is likely to need is read while the disk is idle; at first it is.
-  // For measurements: where it does not pay, it stops by itself.
-  void UseLookAhead(bool on) { use_look_ahead_ = on; }
+  // Anything but kAuto is for measurements.
+  void UseLookAhead(LookAheadMode mode) { look_ahead_mode_ = mode; }
   // How good the guesses of the next layer's experts were.
   const experts::LookAheadStats& look_ahead_stats() const { return look_ahead_.stats(); }
 
@@ -134,9 +138,11 @@ class Model {
   Rotary rotary_;
   AttentionScratch attention_scratch_;
   Routing routing_;
-  bool use_look_ahead_ = true;
+  LookAheadMode look_ahead_mode_ = LookAheadMode::kAuto;
   experts::LookAhead look_ahead_;
-  std::vector<uint32_t> guesses_;  // kept to avoid allocation on the path
+  experts::TimedChoice look_ahead_pays_;
+  std::vector<experts::ExpertNeed> first_needs_;  // of the first layer in the last sweep
+  std::vector<uint32_t> guesses_;                 // kept to avoid allocation on the path
   std::vector<state::Position> positions_;
   std::vector<std::vector<uint64_t>> ngram_rows_;  // per n-gram layer
 };
