@@ -16,7 +16,7 @@ namespace slotstream::bench {
 namespace {
 
 // Rows in flight, as the planner gives the engine.
-constexpr uint32_t kAreas = 64;
+constexpr uint32_t kAreas = 256;
 
 std::unique_ptr<io::ReadQueue> MakeQueue(std::unique_ptr<io::ReadBackend> backend) {
   return std::make_unique<io::ReadQueue>(std::move(backend), Clock::Steady());

@@ -134,6 +134,10 @@ class Checkpoint {
   virtual Result<ResidentPart> Load(Part part, io::ReadQueue& queue,
                                     const std::function<void(uint64_t)>& progress) const = 0;
 
+  // The files that experts and n-gram rows are read from all the time, in a fixed order; empty where
+  // they cannot be mirrored, because nothing tells whether a copy's bytes are right.
+  virtual std::vector<const io::File*> streamed_files() const { return {}; }
+
   virtual const ExpertFormat& experts() const = 0;
   // The table of the i-th entry of config().ple_layers.
   virtual const NgramFormat& ngrams(size_t i) const = 0;

@@ -59,6 +59,12 @@ Status PackedCheckpoint::CheckPartChunk(Part part, uint64_t offset,
                           TensorAt(*layout(part), offset).name));
 }
 
+std::vector<const io::File*> PackedCheckpoint::streamed_files() const {
+  std::vector<const io::File*> files = {files_.experts.get()};
+  if (files_.ngrams) files.push_back(files_.ngrams.get());
+  return files;
+}
+
 Result<ResidentPart> PackedCheckpoint::Load(Part part, io::ReadQueue& queue,
                                             const std::function<void(uint64_t)>& progress) const {
   const ResidentLayout* source = layout(part);

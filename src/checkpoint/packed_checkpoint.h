@@ -24,6 +24,7 @@ class PackedCheckpoint final : public Checkpoint {
   const ResidentLayout* layout(Part part) const override { return manifest_.layout.part(part); }
   Result<ResidentPart> Load(Part part, io::ReadQueue& queue,
                             const std::function<void(uint64_t)>& progress) const override;
+  std::vector<const io::File*> streamed_files() const override;
   const ExpertFormat& experts() const override { return *experts_; }
   const NgramFormat& ngrams(size_t i) const override { return *ngrams_[i]; }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -24,6 +25,8 @@ namespace slotstream::engine {
 struct LoadOptions {
   std::string directory;
   plan::Wishes wishes;
+  // A copy of `directory` on another disk, empty for none: reads go where they are done first.
+  std::string mirror;
   io::BackendKind io = io::BackendKind::kAuto;
   std::string kernels = "auto";  // see kernels::SelectKernels
   // Records which tokens go to which experts; may be null. Must outlive the model, and can be
@@ -56,11 +59,16 @@ class LoadedModel {
   const checkpoint::GenerationConfig& generation_config() const { return generation_config_; }
 
  private:
+  using Copies = std::vector<std::pair<const io::File*, const io::File*>>;
+
   LoadedModel() = default;
+  Status OpenMirror(const std::string& directory);
   Status LoadTokenizer();
   Status LoadStores(const LoadOptions& options, std::vector<std::string>& notes);
 
   std::unique_ptr<checkpoint::Checkpoint> checkpoint_;
+  std::vector<std::unique_ptr<io::File>> mirror_files_;
+  Copies copies_;  // files of the checkpoint, and theirs in the mirror
   plan::Plan plan_;
   const kernels::KernelTable* kernels_ = nullptr;
   std::string io_name_;

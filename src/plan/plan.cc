@@ -38,7 +38,7 @@ constexpr uint32_t kSweepRows = 32;
 constexpr uint32_t kSweepRecords = 256;
 constexpr uint32_t kMinSweepRecords = 2;
 // Rows in flight: enough for a random-read disk's best depth.
-constexpr uint32_t kNgramAreas = 64;
+constexpr uint32_t kNgramAreas = 256;
 // 2^20 rows of 100 bytes; common n-grams repeat within a conversation.
 constexpr uint64_t kNgramCacheRows = 1 << 20;
 // An n-gram cache takes at most this share of the budget.
