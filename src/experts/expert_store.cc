@@ -39,7 +39,8 @@ ExpertStore::ExpertStore(const checkpoint::ExpertFormat& format,
       reader_(std::move(reader)),
       ring_(std::move(ring)),
       options_(options),
-      ring_free_(options.sweep_records) {
+      ring_free_(options.sweep_records),
+      layer_counts_(options.layers) {
   std::iota(ring_free_.begin(), ring_free_.end(), 0u);
 }
 
@@ -67,6 +68,7 @@ Status ExpertStore::Begin(uint32_t layer, std::span<const ExpertNeed> needs, uin
       continue;
     }
     ++stats_.hits;
+    ++layer_counts_[layer].hits;
     visit_.ready.push_back({i, pool_.data(static_cast<uint32_t>(slot))});
     if (all_resident) continue;
     // A sweep passes over everything once; that says nothing about what decoding will use.
@@ -179,7 +181,9 @@ Status ExpertStore::Collect() {
       if (failed) failed = std::move(done.status);
       continue;
     }
+    LayerCounts& counts = layer_counts_[visit_.layer];
     ++(visit_.sweep ? stats_.swept : stats_.misses);
+    ++(visit_.sweep ? counts.swept : counts.misses);
     visit_.ready.push_back({done.tag, RecordOf(done.tag)});
     if (!visit_.in_pool[done.tag]) continue;
     const uint32_t slot = std::exchange(visit_.place[done.tag], kNoPlace);
@@ -236,6 +240,22 @@ StoreStats ExpertStore::stats() const {
   stats.read_nanos = queue_->stats().busy_nanos;
   stats.wait_nanos = queue_->stats().wait_nanos;
   return stats;
+}
+
+// Walks every expert: some 20 microseconds for the published model's 24,576.
+PoolSnapshot ExpertStore::Snapshot() const {
+  PoolSnapshot snapshot{.slots = pool_.slots(),
+                        .held = pool_.held(),
+                        .experts_per_layer = format_.experts(),
+                        .layers = layer_counts_,
+                        .resident = {}};
+  snapshot.resident.reserve(layer_counts_.size() * format_.experts());
+  for (uint32_t layer = 0; layer < layer_counts_.size(); ++layer) {
+    for (uint32_t expert = 0; expert < format_.experts(); ++expert) {
+      snapshot.resident.push_back(pool_.Find({layer, expert}) >= 0 ? 1 : 0);
+    }
+  }
+  return snapshot;
 }
 
 uint64_t ExpertStore::bytes() const {

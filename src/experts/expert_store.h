@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
 #include "experts/admission.h"
+#include "experts/pool_snapshot.h"
 #include "experts/record_reader.h"
 #include "experts/slot_pool.h"
 #include "io/read_queue.h"
@@ -76,6 +77,7 @@ class ExpertStore {
   const checkpoint::ExpertShape& shape() const { return format_.shape(); }
   const SlotPool& pool() const { return pool_; }
   StoreStats stats() const;
+  PoolSnapshot Snapshot() const;
   uint64_t bytes() const;  // of pool, ring and staging
 
  private:
@@ -119,6 +121,7 @@ class ExpertStore {
   std::vector<RecordDone> done_;
   std::vector<ExpertKey> claims_;
   StoreStats stats_;
+  std::vector<LayerCounts> layer_counts_;
 };
 
 }  // namespace slotstream::experts

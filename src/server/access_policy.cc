@@ -15,6 +15,14 @@ bool EqualsInConstantTime(std::string_view given, std::string_view key) {
   return difference == 0;
 }
 
+// An IP address with or without a port, not a name. Names that look like an IPv4 address don't
+// resolve: no top-level domain is a number.
+bool IsAddress(std::string_view host) {
+  if (host.starts_with('[')) return true;
+  host = host.substr(0, host.find(':'));
+  return !host.empty() && host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
 }  // namespace
 
 bool IsLocalOrigin(std::string_view origin) {
@@ -38,6 +46,10 @@ bool IsLoopbackHost(std::string_view host) {
 bool AccessPolicy::AllowsOrigin(const HttpRequest& head) const {
   const auto origin = head.Header("Origin");
   if (!origin || IsLocalOrigin(*origin)) return true;
+  if (const auto host = head.Header("Host"); host && *origin == "http://" + std::string(*host) &&
+                                             (!options_.api_key.empty() || IsAddress(*host))) {
+    return true;
+  }
   return std::ranges::any_of(options_.allowed_origins, [&](const std::string& allowed) {
     return allowed == "*" || EqualsIgnoringCase(allowed, *origin);
   });
