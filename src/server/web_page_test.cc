@@ -44,6 +44,8 @@ TEST(WebPage, TheServersOwnPageMayAsk) {
   EXPECT_FALSE(open.AllowsOrigin(From("http://site.example:11434", "site.example:11434")));
   const AccessPolicy locked({.api_key = "secret", .allowed_origins = {}});
   EXPECT_TRUE(locked.AllowsOrigin(From("http://box.lan:11434", "box.lan:11434")));
+  EXPECT_TRUE(locked.AllowsOrigin(From("https://box.lan", "box.lan")));
+  EXPECT_FALSE(locked.AllowsOrigin(From("ftp://box.lan", "box.lan")));
   EXPECT_FALSE(locked.AllowsOrigin(From("http://site.example", "box.lan:11434")));
 }
 
