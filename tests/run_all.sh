@@ -42,6 +42,8 @@ stage "goldens" "$python" tests/goldens_test.py "$build/slotstream" "$scratch" -
 stage "program" "$python" tests/program_test.py "$build/slotstream" "$scratch"
 stage "measuring commands" "$python" tests/measuring_test.py "$build/slotstream" "$scratch"
 stage "server" "$python" tests/server_test.py "$build/slotstream" "$scratch"
+stage "page, modules" node --test tests/page/*.mjs
+stage "page, in a browser" "$python" tests/page_test.py "$build/slotstream" "$scratch"
 stage "client libraries" "$python" tests/clients_test.py "$build/slotstream" "$scratch"
 if [[ -e $build/slotstream-bench ]]; then
   stage "benchmarks run" "$python" tests/bench_test.py "$build/slotstream-bench" "$scratch"

@@ -24,6 +24,7 @@
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
 #include "experts/admission.h"
+#include "experts/pool_snapshot.h"
 #include "experts/record_reader.h"
 #include "experts/slot_pool.h"
 #include "experts/staged_experts.h"
@@ -93,6 +94,7 @@ class ExpertStore {
   const SlotPool& pool() const { return pool_; }
   const Clock& clock() const { return clock_; }
   StoreStats stats() const;
+  PoolSnapshot Snapshot() const;
   uint64_t bytes() const;  // of pool, frames and staging
 
  private:
@@ -152,6 +154,7 @@ class ExpertStore {
   StagedExperts staged_;
   std::deque<ExpertKey> expected_;
   std::vector<FrameUse> uses_;  // per frame
+  std::vector<LayerCounts> layer_counts_;
   Visit visit_;
   StoreStats stats_;
   // Kept to avoid allocation on the path.

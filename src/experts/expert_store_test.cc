@@ -98,6 +98,26 @@ struct Harness {
     EXPECT_LE(held, store->pool().slots());
   }
 
+  void ExpectSnapshotIsRight() const {
+    const PoolSnapshot snapshot = store->Snapshot();
+    EXPECT_EQ(snapshot.slots, store->pool().slots());
+    EXPECT_EQ(snapshot.held, store->pool().held());
+    ASSERT_EQ(snapshot.layers.size(), kLayers);
+    ASSERT_EQ(snapshot.resident.size(), kLayers * kExperts);
+    LayerCounts sum;
+    for (uint32_t layer = 0; layer < kLayers; ++layer) {
+      sum.hits += snapshot.layers[layer].hits;
+      sum.misses += snapshot.layers[layer].misses;
+      sum.swept += snapshot.layers[layer].swept;
+      for (uint32_t expert = 0; expert < kExperts; ++expert) {
+        EXPECT_EQ(snapshot.resident[layer * kExperts + expert], Resident(layer).contains(expert));
+      }
+    }
+    EXPECT_EQ(sum.hits, store->stats().hits);
+    EXPECT_EQ(sum.misses, store->stats().misses);
+    EXPECT_EQ(sum.swept, store->stats().swept);
+  }
+
   // Nothing is pinned or claimed: a visit that fills every slot anew has room.
   void ExpectNoPins() {
     for (uint32_t layer = 0; layer < kLayers; ++layer) {
@@ -337,6 +357,7 @@ TEST_P(ExpertStoreTest, AnyVisitsUnderAnyFaults) {
             << status.error().message;
       }
       harness.ExpectPoolIsRight();
+      harness.ExpectSnapshotIsRight();
     }
     harness.ExpectNoPins();
   }

@@ -31,9 +31,16 @@ engine::RequestObserver Exchange::Observe(engine::Engine& engine, std::function<
   engine::RequestObserver observer;
   const auto self = shared_from_this();
   const auto keep_stats = [self, &engine] {
-    self->stats_.Keep(engine.loaded().experts().stats(), engine.loaded().ngram_stats());
+    const experts::ExpertStore& experts = engine.loaded().experts();
+    self->stats_.Keep(experts.stats(), engine.loaded().ngram_stats(), experts.Snapshot());
   };
-  observer.generation.on_prefill = [keep_stats](size_t, size_t) { keep_stats(); };
+  observer.on_start = [self](const std::vector<uint32_t>& prompt) {
+    self->stats_.CountPrefill(0, prompt.size());
+  };
+  observer.generation.on_prefill = [self, keep_stats](size_t done, size_t total) {
+    self->stats_.CountPrefill(done, total);
+    keep_stats();
+  };
   observer.generation.on_token = [self](const generate::ChosenToken& token) {
     std::lock_guard lock(self->mutex_);
     if (!self->over_) self->writer_->Token(token);

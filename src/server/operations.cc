@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "base/version.h"
@@ -77,6 +79,37 @@ std::string Metrics(Service& service) {
   return text;
 }
 
+// Four experts a digit; the first expert is the first digit's highest bit.
+std::string HexBits(std::span<const uint8_t> bits) {
+  std::string hex((bits.size() + 3) / 4, '0');
+  for (size_t digit = 0; digit < hex.size(); ++digit) {
+    unsigned value = 0;
+    for (size_t i = 4 * digit; i < 4 * digit + 4; ++i) {
+      value = 2 * value + (i < bits.size() ? bits[i] : 0);
+    }
+    hex[digit] = "0123456789abcdef"[value];
+  }
+  return hex;
+}
+
+Json PoolJson(const experts::PoolSnapshot& pool) {
+  Json layers = Json::array();
+  std::span<const uint8_t> resident(pool.resident);
+  for (const experts::LayerCounts& counts : pool.layers) {
+    const auto bits = resident.first(pool.experts_per_layer);
+    resident = resident.subspan(pool.experts_per_layer);
+    layers.push_back({{"held", std::ranges::count(bits, 1)},
+                      {"hits", counts.hits},
+                      {"misses", counts.misses},
+                      {"swept", counts.swept},
+                      {"resident", HexBits(bits)}});
+  }
+  return {{"slots", pool.slots},
+          {"held", pool.held},
+          {"experts_per_layer", pool.experts_per_layer},
+          {"layers", std::move(layers)}};
+}
+
 Json Status(Service& service) {
   const ModelFacts facts = service.facts();
   const StatsSnapshot stats = service.stats().snapshot();
@@ -99,18 +132,26 @@ Json Status(Service& service) {
                    {"reply_tokens", stats.reply_tokens},
                    {"prefill_seconds", Seconds(stats.prefill_nanos)},
                    {"decode_seconds", Seconds(stats.decode_nanos)}}},
+                 {"prefill", {{"done", stats.prefill_done}, {"total", stats.prefill_total}}},
                  {"experts",
                   {{"hits", stats.experts.hits},
                    {"misses", stats.experts.misses},
                    {"swept", stats.experts.swept},
                    {"evictions", stats.experts.evictions},
                    {"read_bytes", stats.experts.bytes_read},
-                   {"wait_seconds", Seconds(stats.experts.wait_nanos)}}}};
+                   {"read_seconds", Seconds(stats.experts.read_nanos)},
+                   {"wait_seconds", Seconds(stats.experts.wait_nanos)}}},
+                 {"ngrams",
+                  {{"hits", stats.ngrams.hits},
+                   {"misses", stats.ngrams.misses},
+                   {"read_bytes", stats.ngrams.bytes_read},
+                   {"wait_seconds", Seconds(stats.ngrams.wait_nanos)}}}};
   if (const engine::LoadedModel* model = service.loaded()) {
     status["plan"] = {{"slots", model->plan().slots},       {"all_slots", model->plan().all_slots},
                       {"pass", model->plan().pass_rows},    {"threads", model->plan().threads},
                       {"kernels", model->kernels().name},   {"io", model->io_name()},
                       {"total_bytes", model->plan().total}, {"budget_bytes", model->plan().budget}};
+    status["pool"] = PoolJson(service.stats().pool());
   }
   return status;
 }
@@ -160,10 +201,6 @@ void Detokenize(const text::Tokenizer& tokenizer, const HttpRequest& request,
 }  // namespace
 
 void AddOperationRoutes(Router& router, Service& service) {
-  router.Add("GET", "/", [](const HttpRequest&, const Response& response) {
-    // What Ollama says; clients look for it.
-    response->Send({.content_type = "text/plain", .body = "Ollama is running", .headers = {}});
-  });
   router.Add("GET", "/health", [&service](const HttpRequest&, const Response& response) {
     Health(service, response);
   });

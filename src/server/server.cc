@@ -39,6 +39,7 @@ class Server::Handler : public HttpHandler {
     AddOllamaModelRoutes(router_, service);
     AddAnthropicRoutes(router_, service);
     AddOperationRoutes(router_, service);
+    AddPageRoute(router_);
   }
 
   std::optional<HttpResponse> CheckHead(const HttpRequest& head) override {

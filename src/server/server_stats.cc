@@ -1,5 +1,7 @@
 #include "server/server_stats.h"
 
+#include <utility>
+
 namespace slotstream::server {
 
 void ServerStats::CountRequest() {
@@ -30,9 +32,16 @@ void ServerStats::CountEnd(const Result<generate::GenerationResult>& result) {
   stats_.decode_nanos += result->decode_nanos;
 }
 
-void ServerStats::Keep(const experts::StoreStats& experts,
-                       const std::vector<experts::NgramStats>& ngrams) {
+void ServerStats::CountPrefill(size_t done, size_t total) {
   std::lock_guard lock(mutex_);
+  stats_.prefill_done = done;
+  stats_.prefill_total = total;
+}
+
+void ServerStats::Keep(const experts::StoreStats& experts,
+                       const std::vector<experts::NgramStats>& ngrams, experts::PoolSnapshot pool) {
+  std::lock_guard lock(mutex_);
+  pool_ = std::move(pool);
   stats_.experts = experts;
   stats_.ngrams = {};
   for (const experts::NgramStats& layer : ngrams) {
@@ -47,6 +56,11 @@ void ServerStats::Keep(const experts::StoreStats& experts,
 StatsSnapshot ServerStats::snapshot() const {
   std::lock_guard lock(mutex_);
   return stats_;
+}
+
+experts::PoolSnapshot ServerStats::pool() const {
+  std::lock_guard lock(mutex_);
+  return pool_;
 }
 
 }  // namespace slotstream::server

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "experts/expert_store.h"
 #include "experts/ngram_store.h"
+#include "experts/pool_snapshot.h"
 #include "generate/generator.h"
 
 namespace slotstream::server {
@@ -25,6 +26,9 @@ struct StatsSnapshot {
   uint64_t decode_nanos = 0;
   experts::StoreStats experts;
   experts::NgramStats ngrams;  // of all layers
+  // Of the generation that runs, or ran last.
+  size_t prefill_done = 0;  // tokens of its prompt that were read
+  size_t prefill_total = 0;
 };
 
 // Thread-safe.
@@ -34,14 +38,19 @@ class ServerStats {
   void CountRefused();
   void CountBegun();
   void CountEnd(const Result<generate::GenerationResult>& result);
+  void CountPrefill(size_t done, size_t total);
   // The stores may be asked only on the engine's thread, so they are asked there and kept here.
-  void Keep(const experts::StoreStats& experts, const std::vector<experts::NgramStats>& ngrams);
+  void Keep(const experts::StoreStats& experts, const std::vector<experts::NgramStats>& ngrams,
+            experts::PoolSnapshot pool);
 
   StatsSnapshot snapshot() const;
+  // Of no slots before the first Keep.
+  experts::PoolSnapshot pool() const;
 
  private:
   mutable std::mutex mutex_;
   StatsSnapshot stats_;
+  experts::PoolSnapshot pool_;
 };
 
 }  // namespace slotstream::server

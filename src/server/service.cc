@@ -54,6 +54,9 @@ Service::Service(ServiceOptions options)
       work_(kWorkThreads) {}
 
 void Service::SetEngine(engine::Engine& engine) {
+  // Nothing runs yet, so the stores may be asked here: watchers see the empty pool.
+  const engine::LoadedModel& model = engine.loaded();
+  stats_.Keep(model.experts().stats(), model.ngram_stats(), model.experts().Snapshot());
   std::vector<std::function<void()>> waiting;
   {
     std::lock_guard lock(mutex_);
