@@ -4,6 +4,7 @@ import { PoolRates } from "./pool_rates.js";
 
 const kGlowMillis = 1600;  // an expert that has just been read fades into the others
 const kColumns = 4;
+const kNarrowest = 48;  // pixels of a tile, for its number and share below
 const kGap = 8;
 const kLabel = 13;
 const kGapBelow = 5;
@@ -90,17 +91,23 @@ export class PoolView {
     const experts = this.pool.experts_per_layer;
     const across = 2 ** Math.ceil(Math.log2(Math.sqrt(experts)));
     const down = Math.ceil(experts / across);
-    const room = (width - (kColumns - 1) * kGap) / kColumns;
-    const cell = Math.max(1, Math.floor(Math.min(room / across, kMostCell) * ratio)) / ratio;
-    const step = { x: (width + kGap) / kColumns, y: cell * down + kLabel + kGapBelow };
-    const rows = Math.ceil(this.pool.layers.length / kColumns);
-    return { ratio, width, across, down, cell, step, height: rows * step.y };
+    const cellOf = (columns) => {
+      const room = (width - (columns - 1) * kGap) / columns;
+      return Math.max(1, Math.floor(Math.min(room / across, kMostCell) * ratio)) / ratio;
+    };
+    // Fewer columns where a tile would be too narrow for its label.
+    let columns = kColumns;
+    while (columns > 1 && cellOf(columns) * across < kNarrowest) --columns;
+    const cell = cellOf(columns);
+    const step = { x: (width + kGap) / columns, y: cell * down + kLabel + kGapBelow };
+    const rows = Math.ceil(this.pool.layers.length / columns);
+    return { ratio, width, across, down, cell, columns, step, height: rows * step.y };
   }
 
   draw() {
     if (!this.pool || this.canvas.parentElement.clientWidth === 0) return;
     const place = this.layout();
-    const { ratio, width, height, across, down, cell, step } = place;
+    const { ratio, width, height, across, down, cell, columns, step } = place;
     this.place = place;
     this.canvas.style.height = `${height}px`;
     this.canvas.width = Math.round(width * ratio);
@@ -114,8 +121,8 @@ export class PoolView {
     context.textBaseline = "alphabetic";
     const behind = getComputedStyle(byId("pool")).backgroundColor;
     this.pool.layers.forEach((layer, l) => {
-      const x = Math.round((l % kColumns) * step.x * ratio) / ratio;
-      const y = Math.round(Math.floor(l / kColumns) * step.y * ratio) / ratio;
+      const x = Math.round((l % columns) * step.x * ratio) / ratio;
+      const y = Math.round(Math.floor(l / columns) * step.y * ratio) / ratio;
       context.drawImage(this.cells, 0, l * down, across, down, x, y, across * cell, down * cell);
       if (cell >= 4) {
         context.fillStyle = behind;
@@ -160,8 +167,9 @@ export class PoolView {
 
   point(event) {
     if (!this.place) return;
-    const column = Math.min(kColumns - 1, Math.floor(event.offsetX / this.place.step.x));
-    const l = Math.floor(event.offsetY / this.place.step.y) * kColumns + column;
+    const { columns, step } = this.place;
+    const column = Math.min(columns - 1, Math.floor(event.offsetX / step.x));
+    const l = Math.floor(event.offsetY / step.y) * columns + column;
     this.describe(l >= 0 && l < this.pool.layers.length ? l : null);
   }
 
