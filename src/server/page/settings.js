@@ -12,6 +12,9 @@ export function openSettings(settings, save) {
   byId("set-think").value = settings.think ?? "off";
   for (const [id, name] of Object.entries(kNumbers)) byId(id).value = settings[name] ?? "";
   dialog.returnValue = "";
+  // No submit buttons: the Enter key presses a form's first one.
+  dialog.querySelector(".cancel").onclick = () => dialog.close();
+  dialog.querySelector(".reset").onclick = () => dialog.close("reset");
   dialog.onclose = () => {
     if (dialog.returnValue === "reset") save({ system: "", think: "off" });
     if (dialog.returnValue !== "save") return;
@@ -32,6 +35,7 @@ export function openKeyDialog(refused, given) {
   byId("key-refused").hidden = !refused;
   byId("key-field").value = "";
   dialog.returnValue = "";
+  dialog.querySelector(".cancel").onclick = () => dialog.close();
   dialog.onclose = () => {
     if (dialog.returnValue !== "use") return;
     setKey(byId("key-field").value.trim());
