@@ -70,7 +70,7 @@ void ReadCallItem(Fields& fields, bool custom, ChatDraft& draft) {
   }
   DraftMessage& turn = draft.messages.back();
   Json arguments = custom ? Json{{"input", TextOf(fields.Get("input"))}}
-                          : ReadArguments(fields.Get("arguments"));
+                          : ReadArguments(fields.Get("arguments"), draft.arguments);
   turn.message.tool_calls.push_back(
       {FlatName(TextOf(fields.Get("namespace")), name), std::move(arguments)});
   turn.call_ids.push_back(std::string(TextOf(fields.Get("call_id"))));
