@@ -14,7 +14,7 @@ for kind in "$@"; do
       packages+=(libgtest-dev libgmock-dev googletest libbenchmark-dev python3 python3-venv git
         g++-aarch64-linux-gnu qemu-user clang-format-19)
       # Node.js often comes from elsewhere.
-      command -v npm > /dev/null || packages+=(npm)
+      command -v npm > /dev/null && command -v node > /dev/null || packages+=(nodejs npm)
       ;;
     *)
       echo "usage: $0 build|test ..." >&2
