@@ -77,6 +77,14 @@ TEST(Fields, BodiesThatAreNone) {
                                   std::string(300, '['), "{\"a\":" + std::string(250, '[') + "1"}) {
     EXPECT_FALSE(ParseBody(body)) << body;
   }
+  // What would cost far more than its bytes; a second object begins anew.
+  std::string wide = "{\"a\": 0";
+  for (int i = 0; i < 11'000; ++i) wide += ",\"" + std::to_string(i) + "\": 0";
+  EXPECT_TRUE(ParseBody("{\"a\": [" + wide + "}, {\"b\": 0}]}"));
+  EXPECT_FALSE(ParseBody("{\"a\": [" + wide + "}, " + wide + "}]}"));
+  std::string flat = "{\"a\": [0";
+  for (int i = 0; i < (1 << 19); ++i) flat += ",0";
+  EXPECT_FALSE(ParseBody(flat + "]}"));
   // Brackets in texts are no nesting.
   EXPECT_TRUE(ParseBody("{\"a\": \"\\\"" + std::string(300, '[') + "\"}"));
 }
@@ -104,11 +112,15 @@ TEST(ChatMessages, AnswersInTheOrderOfTheirCalls) {
 }
 
 TEST(ChatMessages, ArgumentsThatAreNone) {
-  EXPECT_EQ(ReadArguments(nullptr), Json::object());
+  JsonBudget budget;
+  EXPECT_EQ(ReadArguments(nullptr, budget), Json::object());
   const Json empty = " ", broken = "{\"a\": ", list = "[1]";
-  EXPECT_EQ(ReadArguments(&empty), Json::object());
-  EXPECT_EQ(ReadArguments(&broken)["arguments"], broken);
-  EXPECT_EQ(ReadArguments(&list)["arguments"], list);
+  EXPECT_EQ(ReadArguments(&empty, budget), Json::object());
+  EXPECT_EQ(ReadArguments(&broken, budget)["arguments"], broken);
+  EXPECT_EQ(ReadArguments(&list, budget)["arguments"], list);
+  budget.values = 3;
+  const Json costly = "{\"a\": [1, 2, 3, 4]}";
+  EXPECT_EQ(ReadArguments(&costly, budget)["arguments"], costly);
 }
 
 TEST(ChatMessages, Refusals) {

@@ -64,7 +64,9 @@ std::string ParseTarget(std::string_view target) {
     if (c != '/' || path.back() != '/') path += c;
   }
   if (path.size() > 1 && path.back() == '/') path.pop_back();
-  while (IsOrIsBelow(path, "/v1/v1")) path.erase(0, 3);
+  size_t doubled = 0;
+  while (IsOrIsBelow(std::string_view(path).substr(doubled), "/v1/v1")) doubled += 3;
+  path.erase(0, doubled);
   for (std::string_view route : kVersioned) {
     if (IsOrIsBelow(path, route)) return "/v1" + path;
   }

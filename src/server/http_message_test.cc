@@ -17,6 +17,8 @@ TEST(HttpMessage, Targets) {
       {"//api///chat/", "/api/chat"},
       {"/v1/messages?beta=true", "/v1/messages"},
       {"/v1/v1/messages/count_tokens", "/v1/messages/count_tokens"},
+      {"/v1/v1/v1/models/v1/v1", "/v1/models/v1/v1"},
+      {"/v1/v1", "/v1"},
       {"/messages", "/v1/messages"},
       {"/chat/completions/", "/v1/chat/completions"},
       {"/modelsx", "/modelsx"},

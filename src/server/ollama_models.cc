@@ -7,6 +7,7 @@
 
 #include "base/version.h"
 #include "checkpoint/sha256.h"
+#include "server/generating_route.h"
 #include "server/json_fields.h"
 #include "server/ollama_reply.h"
 #include "server/request_body.h"
@@ -113,9 +114,7 @@ void AddOllamaModelRoutes(Router& router, Service& service) {
   router.Add("GET", "/api/version", [](const HttpRequest&, const Response& response) {
     SendJson(response, {{"version", kOllamaVersion}, {"slotstream", kVersion}});
   });
-  router.Add("POST", "/api/pull", [&service](const HttpRequest& request, const Response& response) {
-    Pull(service, request, response);
-  });
+  AddGeneratingRoute(router, service, "/api/pull", Pull);
   for (const char* path : {"/api/embed", "/api/embeddings"}) {
     router.Add("POST", path, [](const HttpRequest&, const Response& response) {
       response->Send(

@@ -18,6 +18,10 @@ namespace {
 
 using Response = std::shared_ptr<ResponseStream>;
 
+// Bytes of text for /tokenize, and from /detokenize: several times the longest context. As tokens
+// in JSON it takes twenty times as much.
+constexpr size_t kLongestText = 4 * 1024 * 1024;
+
 double Seconds(uint64_t nanos) { return static_cast<double>(nanos) / 1e9; }
 
 void SendJson(const Response& response, const Json& json) {
@@ -165,6 +169,9 @@ void Tokenize(const text::Tokenizer& tokenizer, const HttpRequest& request,
     Fields fields(body);
     content = fields.String("content");
     if (!content) fields.Refuse("content", "there is no text");
+    if (content && content->size() > kLongestText) {
+      fields.Refuse("content", fmt::format("longer than {} bytes", kLongestText));
+    }
     special = fields.Bool("parse_special").value_or(true);
     return fields.error();
   };
@@ -193,6 +200,14 @@ void Detokenize(const text::Tokenizer& tokenizer, const HttpRequest& request,
     return std::nullopt;
   };
   if (!ReadBody(request, *response, read)) return;
+  size_t length = 0;
+  for (text::TokenId id : ids) length += tokenizer.TokenBytes(id).value_or("").size();
+  if (length > kLongestText) {
+    return Refuse(
+        request, *response,
+        InvalidRequest(fmt::format("tokens: their text is longer than {} bytes", kLongestText),
+                       "tokens"));
+  }
   const auto text = tokenizer.Decode(ids);
   if (!text) return Refuse(request, *response, ToApiError(text.error()));
   SendJson(response, {{"content", *text}});

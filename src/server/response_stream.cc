@@ -110,6 +110,11 @@ bool ResponseStream::ended() const {
   return state_ == State::kEnded;
 }
 
+bool ResponseStream::aborted() const {
+  std::lock_guard lock(mutex_);
+  return state_ == State::kAborted;
+}
+
 std::string ResponseStream::note() const {
   std::lock_guard lock(mutex_);
   return note_;

@@ -93,16 +93,21 @@ void ResponsesStream::Open(Item item) {
   }
   Send("response.output_item.added",
        {{"output_index", output_.size()}, {"item", std::move(opened)}});
-  if (item == Item::kMessage) {
-    Send("response.content_part.added", {{"item_id", item_id_},
-                                         {"output_index", output_.size()},
-                                         {"content_index", 0},
-                                         {"part",
-                                          {{"type", "output_text"},
-                                           {"text", ""},
-                                           {"annotations", Json::array()},
-                                           {"logprobs", Json::array()}}}});
+  if (item != Item::kCall) SendPart("response.content_part.added");
+}
+
+// The text so far as the only part of the open item.
+void ResponsesStream::SendPart(std::string_view type) {
+  Json part = {{"type", open_ == Item::kReasoning ? "reasoning_text" : "output_text"},
+               {"text", text_}};
+  if (open_ == Item::kMessage) {
+    part["annotations"] = Json::array();
+    part["logprobs"] = Json::array();
   }
+  Send(type, {{"item_id", item_id_},
+              {"output_index", output_.size()},
+              {"content_index", 0},
+              {"part", std::move(part)}});
 }
 
 void ResponsesStream::Close(std::string_view status) {
@@ -114,9 +119,15 @@ void ResponsesStream::Close(std::string_view status) {
                                             {"output_index", output_.size()},
                                             {"content_index", 0},
                                             {"text", text_}});
+      SendPart("response.content_part.done");
       break;
     case Item::kMessage:
-      CloseMessage(status);
+      Send("response.output_text.done", {{"item_id", item_id_},
+                                         {"output_index", output_.size()},
+                                         {"content_index", 0},
+                                         {"text", text_},
+                                         {"logprobs", Json::array()}});
+      SendPart("response.content_part.done");
       break;
     case Item::kCall:
       CloseCall(status);
@@ -128,19 +139,6 @@ void ResponsesStream::Close(std::string_view status) {
   Send("response.output_item.done", {{"output_index", output_.size()}, {"item", item}});
   output_.push_back(std::move(item));
   open_ = Item::kNone;
-}
-
-void ResponsesStream::CloseMessage(std::string_view status) {
-  Send("response.output_text.done", {{"item_id", item_id_},
-                                     {"output_index", output_.size()},
-                                     {"content_index", 0},
-                                     {"text", text_},
-                                     {"logprobs", Json::array()}});
-  Send("response.content_part.done",
-       {{"item_id", item_id_},
-        {"output_index", output_.size()},
-        {"content_index", 0},
-        {"part", MessageItem(item_id_, text_, status)["content"][0]}});
 }
 
 void ResponsesStream::CloseCall(std::string_view) {

@@ -52,7 +52,7 @@ class ResponsesStream : public ReplyWriter {
   void Open(Item item);
   // Ends the open item as "completed" or "incomplete".
   void Close(std::string_view status);
-  void CloseMessage(std::string_view status);
+  void SendPart(std::string_view type);
   void CloseCall(std::string_view status);
   void Text(std::string_view text);
   bool CustomCall() const;

@@ -12,6 +12,10 @@ namespace {
 
 using text::ContentItem;
 
+// Bytes of one member. All members together, twice, as a stream begins, stay below what a
+// ResponseStream lets wait.
+constexpr size_t kMostEchoed = 64 * 1024;
+
 std::string FlatName(std::string_view name_space, std::string_view name) {
   return name_space.empty() ? std::string(name) : fmt::format("{}.{}", name_space, name);
 }
@@ -70,7 +74,7 @@ void ReadCallItem(Fields& fields, bool custom, ChatDraft& draft) {
   }
   DraftMessage& turn = draft.messages.back();
   Json arguments = custom ? Json{{"input", TextOf(fields.Get("input"))}}
-                          : ReadArguments(fields.Get("arguments"));
+                          : ReadArguments(fields.Get("arguments"), draft.arguments);
   turn.message.tool_calls.push_back(
       {FlatName(TextOf(fields.Get("namespace")), name), std::move(arguments)});
   turn.call_ids.push_back(std::string(TextOf(fields.Get("call_id"))));
@@ -178,11 +182,13 @@ void RefuseUnkept(Fields& fields) {
   }
 }
 
+// What a response repeats of its request. Several events carry it, so what is long is left out.
 Json Echo(const Fields& fields) {
   Json echo = Json::object();
   const auto keep = [&](const char* name, Json otherwise) {
     const Json* value = fields.Get(name);
-    echo[name] = value != nullptr ? *value : std::move(otherwise);
+    const bool kept = value != nullptr && Dump(*value).size() <= kMostEchoed;
+    echo[name] = kept ? *value : std::move(otherwise);
   };
   keep("instructions", nullptr);
   keep("max_output_tokens", nullptr);

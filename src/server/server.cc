@@ -14,10 +14,10 @@ namespace {
 // Answers that are finished but not yet taken get so long when the server stops.
 constexpr auto kLastBytes = std::chrono::milliseconds(1000);
 
-// For the log: no client writes lines of its own into it.
+// For the log: no client writes lines of its own into it, or speaks to the terminal.
 std::string Printable(std::string text) {
   for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    if (c < 0x20 || c > 0x7e) c = '?';
   }
   return text;
 }

@@ -96,7 +96,9 @@ void Service::RunWhenLoaded(const std::shared_ptr<ResponseStream>& response, Err
   {
     std::lock_guard lock(mutex_);
     if (engine_ != nullptr && !stopping_) {
-      work_.Run(std::move(work));
+      work_.Run([response, work = std::move(work)] {
+        if (!response->gone()) work();
+      });
       return;
     }
     if (!stopping_ && waiting_for_model_.size() < options_.schedule.waiting) {
@@ -146,6 +148,9 @@ void Service::Generate(GenerationCall call) {
     return;
   }
   call.request.ids = std::move(*ids);
+  // While it waits its ids are enough; the texts of all that wait would be far larger.
+  call.request.text.reset();
+  if (call.request.chat) call.request.chat->messages = {};
   call.request.first_call_id = static_cast<uint32_t>(ids_.Number());
   if (!call.request.sampling.seed) call.request.sampling.seed = ids_.Number();
   auto exchange = std::make_shared<Exchange>(std::move(call.request), std::move(call.writer),
