@@ -44,17 +44,22 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::Load(
         "this is an original checkpoint, which has no checksums and needs nine reads per expert; "
         "`slotstream pack` makes a packed one");
   }
+  SS_RETURN_IF_ERROR(checkpoint::CheckCancel(options.cancel));
   SS_RETURN_IF_ERROR(loaded->LoadTokenizer());
+  SS_RETURN_IF_ERROR(checkpoint::CheckCancel(options.cancel));
   SS_RETURN_IF_ERROR(loaded->LoadStores(options, notes));
 
   loaded->threads_ = std::make_unique<ThreadPool>(loaded->plan_.threads);
   const uint64_t trunk_bytes = checkpoint.layout(checkpoint::Part::kTrunk)->bytes;
   SS_ASSIGN_OR_RETURN(std::unique_ptr<io::ReadQueue> queue,
                       MakeQueue(options, kLoadDepth, nullptr));
-  SS_ASSIGN_OR_RETURN(checkpoint::ResidentPart trunk,
-                      checkpoint.Load(checkpoint::Part::kTrunk, *queue, [&](uint64_t done) {
-                        if (progress) progress(done, trunk_bytes);
-                      }));
+  SS_ASSIGN_OR_RETURN(checkpoint::ResidentPart trunk, checkpoint.Load(
+                                                          checkpoint::Part::kTrunk, *queue,
+                                                          [&](uint64_t done) {
+                                                            if (progress)
+                                                              progress(done, trunk_bytes);
+                                                          },
+                                                          options.cancel));
   std::vector<experts::NgramStore*> ngrams;
   for (const auto& store : loaded->ngrams_) ngrams.push_back(store.get());
   SS_ASSIGN_OR_RETURN(loaded->model_,
