@@ -42,6 +42,10 @@ stage "goldens" "$python" tests/goldens_test.py "$build/slotstream" "$scratch" -
 stage "program" "$python" tests/program_test.py "$build/slotstream" "$scratch"
 stage "measuring commands" "$python" tests/measuring_test.py "$build/slotstream" "$scratch"
 stage "server" "$python" tests/server_test.py "$build/slotstream" "$scratch"
+stage "operations" "$python" tests/operations_test.py "$build/slotstream" "$scratch"
+stage "fields in docs/API.md" "$python" tests/api_doc_test.py "$build/slotstream" "$scratch"
+stage "what agents send" "$python" tests/agents_test.py "$build/slotstream" "$scratch"
+stage "launch, ps, stop" "$python" tests/launch_test.py "$build/slotstream" "$scratch"
 stage "client libraries" "$python" tests/clients_test.py "$build/slotstream" "$scratch"
 if [[ -e $build/slotstream-bench ]]; then
   stage "benchmarks run" "$python" tests/bench_test.py "$build/slotstream-bench" "$scratch"
