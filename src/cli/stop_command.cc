@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -26,6 +27,12 @@ namespace {
 // Beyond its grace a server ends with the next layer; on a slow disk that takes seconds.
 constexpr int kExtraSeconds = 30;
 constexpr int kMostGraceSeconds = 24 * 60 * 60;
+
+// Not glibc's functions of these names: its header lacks extern "C" before 2.37.
+int OpenProcess(int pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+int Signal(const io::OwnedFd& process, int signal) {
+  return static_cast<int>(syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0));
+}
 
 std::string Describe(const ServerRecord& record) {
   return fmt::format("{} (pid {})", LocalAddress(record.host, record.port), record.pid);
@@ -59,14 +66,14 @@ Result<int> Stop(const std::optional<uint16_t>& port) {
   };
   // A descriptor names the process for good; looked at after it was opened, the record says whether
   // it is the right one.
-  const io::OwnedFd process(pidfd_open(record.pid, 0));
+  const io::OwnedFd process(OpenProcess(record.pid));
   if (!process.valid() && errno == ESRCH) return gone();
   if (!process.valid()) {
     return std::unexpected(io::SystemError(errno, "watch", fmt::format("process {}", record.pid)));
   }
   if (!IsAlive(record)) return gone();
   const auto start = std::chrono::steady_clock::now();
-  if (pidfd_send_signal(process.get(), SIGTERM, nullptr, 0) != 0) {
+  if (Signal(process, SIGTERM) != 0) {
     if (errno == ESRCH) return gone();
     return std::unexpected(io::SystemError(errno, "stop", fmt::format("process {}", record.pid)));
   }
