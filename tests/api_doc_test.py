@@ -65,7 +65,8 @@ def wrong_types(example):
         return ["x", {"x": 5}]
     if isinstance(example, dict):
         return [5, "x"]
-    return [5, {"x": 5}]  # lists of texts may be one text
+    # A list of texts may be one text, and content one part of it.
+    return [5, -1.5]
 
 
 class ApiDoc(unittest.TestCase):
