@@ -66,7 +66,8 @@ std::vector<const io::File*> PackedCheckpoint::streamed_files() const {
 }
 
 Result<ResidentPart> PackedCheckpoint::Load(Part part, io::ReadQueue& queue,
-                                            const std::function<void(uint64_t)>& progress) const {
+                                            const std::function<void(uint64_t)>& progress,
+                                            const std::atomic<bool>* cancel) const {
   const ResidentLayout* source = layout(part);
   if (source == nullptr) {
     return Fail(ErrorCode::kNotFound, fmt::format("{} has no such part", directory()));
@@ -100,7 +101,7 @@ Result<ResidentPart> PackedCheckpoint::Load(Part part, io::ReadQueue& queue,
           SS_RETURN_IF_ERROR(CheckPartChunk(part, offset, memory.span().subspan(offset, length)));
         }
         if (progress) progress(job * kJobBytes + job_bytes(job));
-        return {};
+        return CheckCancel(cancel);
       });
   SS_RETURN_IF_ERROR(std::move(status));
   return ResidentPart(*source, std::move(memory));

@@ -2,6 +2,7 @@
 // request is right.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <iterator>
 #include <random>
@@ -168,6 +169,37 @@ TEST(FaultsAhead, SameOutputOrTypedErrorAndTheNextRequestIsRight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OnceAndAlways, Faults, ::testing::Bool());
+
+// Cancelled before each of its reads in turn, loading ends and says so.
+TEST(Loading, CancelledAtAnyTime) {
+  ScratchDirectory scratch;
+  const std::string packed = PackInto(scratch, TinyDirectory());
+  for (const std::string& directory : {TinyDirectory(), packed}) {
+    for (uint64_t at = 0;; ++at) {
+      std::atomic<bool> cancel = at == 0;
+      uint64_t queues = 0;
+      LoadOptions options;
+      options.directory = directory;
+      options.wishes = {.slots = {},
+                        .pass_rows = 2,
+                        .memory_bytes = 1'000'000'000,
+                        .max_context = 64,
+                        .threads = 1};
+      options.cancel = &cancel;
+      options.make_backend = [&](size_t depth) {
+        if (++queues == at) cancel = true;
+        return io::MakeBackend(io::BackendKind::kAuto, depth, nullptr);
+      };
+      const auto loaded = LoadForTest(options);
+      if (loaded) {
+        EXPECT_LT(queues, at) << "it was cancelled and went on";
+        EXPECT_GT(at, 2u);
+        break;
+      }
+      EXPECT_EQ(loaded.error().code, ErrorCode::kCancelled) << loaded.error().message;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace slotstream::engine

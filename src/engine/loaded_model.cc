@@ -55,17 +55,20 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::Load(
     SS_RETURN_IF_ERROR(loaded->OpenMirror(options.mirror));
     notes.push_back(fmt::format("experts are read from here and from {}", options.mirror));
   }
+  SS_RETURN_IF_ERROR(checkpoint::CheckCancel(options.cancel));
   SS_RETURN_IF_ERROR(loaded->LoadTokenizer());
+  SS_RETURN_IF_ERROR(checkpoint::CheckCancel(options.cancel));
   SS_RETURN_IF_ERROR(loaded->LoadStores(options, notes));
 
   loaded->threads_ = std::make_unique<ThreadPool>(loaded->plan_.threads);
   const uint64_t trunk_bytes = checkpoint.layout(checkpoint::Part::kTrunk)->bytes;
   SS_ASSIGN_OR_RETURN(std::unique_ptr<io::ReadQueue> queue,
                       MakeQueue(options, kLoadDepth, nullptr, {}));
+  const auto report = [&](uint64_t done) {
+    if (progress) progress(done, trunk_bytes);
+  };
   SS_ASSIGN_OR_RETURN(checkpoint::ResidentPart trunk,
-                      checkpoint.Load(checkpoint::Part::kTrunk, *queue, [&](uint64_t done) {
-                        if (progress) progress(done, trunk_bytes);
-                      }));
+                      checkpoint.Load(checkpoint::Part::kTrunk, *queue, report, options.cancel));
   std::vector<experts::NgramStore*> ngrams;
   for (const auto& store : loaded->ngrams_) ngrams.push_back(store.get());
   SS_ASSIGN_OR_RETURN(loaded->model_,

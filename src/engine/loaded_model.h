@@ -1,6 +1,7 @@
 // A checkpoint made ready to run: opened, planned, loaded, with everything that a pass needs.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,6 +33,8 @@ struct LoadOptions {
   // Records which tokens go to which experts; may be null. Must outlive the model, and can be
   // finished whenever no request runs.
   experts::TraceWriter* trace = nullptr;
+  // Ends loading with kCancelled once it is true; may be null.
+  const std::atomic<bool>* cancel = nullptr;
   // Makes the reads' backends; empty means io::MakeBackend. Tests put faults here.
   std::function<Result<std::unique_ptr<io::ReadBackend>>(size_t depth)> make_backend;
 };

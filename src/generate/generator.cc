@@ -91,6 +91,7 @@ Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& to
   std::vector<float> logits(model.config().vocab_size);
   const size_t tokens = std::min<size_t>(tokenizer.vocab_size(), logits.size());
   Sampler sampler(generation.sampling, tokens);
+  sampler.AcceptPrompt(generation.prompt);
   ReplyParser parser(tokenizer, generation.reply);
   std::vector<ReplyEvent> events;
   bool called = false;

@@ -43,14 +43,7 @@ std::optional<ApiError> ReadShared(Fields& fields, OllamaCall& call) {
   if (const Json* format = fields.Get("format"); format != nullptr && *format != "") {
     fields.Refuse("format", "not offered: replies are not held to a grammar");
   }
-  const int64_t top = fields.Integer("top_logprobs").value_or(0);
-  if (fields.Bool("logprobs").value_or(false)) {
-    if (top < 0 || top > static_cast<int64_t>(generate::kMostAlternatives)) {
-      fields.Refuse("top_logprobs", "not from 0 to 20");
-    } else {
-      request.alternatives = static_cast<size_t>(top);
-    }
-  }
+  ReadLogProbs(fields, request.alternatives);
   call.model = fields.String("model").value_or(fields.String("name").value_or(""));
   call.stream = fields.Bool("stream").value_or(true);
   if (const Json* keep = fields.Get("keep_alive")) {

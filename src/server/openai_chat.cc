@@ -43,13 +43,8 @@ void ReadLimits(Fields& fields, engine::Request& request) {
   ReadMaxTokens(fields, "max_completion_tokens", sampling);
   sampling.stop = fields.Strings("stop");
   if (fields.Integer("n").value_or(1) != 1) fields.Refuse("n", "only one answer is given: n is 1");
-  const bool wanted = fields.Bool("logprobs").value_or(false);
-  const int64_t top = fields.Integer("top_logprobs").value_or(0);
-  if (top < 0 || top > static_cast<int64_t>(generate::kMostAlternatives)) {
-    fields.Refuse("top_logprobs", fmt::format("not from 0 to {}", generate::kMostAlternatives));
-  } else if (wanted) {
-    request.alternatives = static_cast<size_t>(top);
-  } else if (top > 0) {
+  ReadLogProbs(fields, request.alternatives);
+  if (!request.alternatives && fields.Integer("top_logprobs").value_or(0) > 0) {
     fields.Refuse("top_logprobs", "needs logprobs to be true");
   }
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/log_probs.h"
 #include "server/responses_items.h"
 #include "server/sse.h"
 
@@ -74,6 +75,7 @@ void ResponsesStream::Open(Item item) {
   Close("completed");
   open_ = item;
   text_.clear();
+  log_probs_ = Json::array();
   Json opened;
   switch (item) {
     case Item::kNone:
@@ -102,7 +104,7 @@ void ResponsesStream::SendPart(std::string_view type) {
                {"text", text_}};
   if (open_ == Item::kMessage) {
     part["annotations"] = Json::array();
-    part["logprobs"] = Json::array();
+    part["logprobs"] = log_probs_;
   }
   Send(type, {{"item_id", item_id_},
               {"output_index", output_.size()},
@@ -126,7 +128,7 @@ void ResponsesStream::Close(std::string_view status) {
                                          {"output_index", output_.size()},
                                          {"content_index", 0},
                                          {"text", text_},
-                                         {"logprobs", Json::array()}});
+                                         {"logprobs", log_probs_}});
       SendPart("response.content_part.done");
       break;
     case Item::kCall:
@@ -134,7 +136,7 @@ void ResponsesStream::Close(std::string_view status) {
       break;
   }
   Json item = open_ == Item::kReasoning ? ReasoningItem(item_id_, text_, status)
-              : open_ == Item::kMessage ? MessageItem(item_id_, text_, status)
+              : open_ == Item::kMessage ? MessageItem(item_id_, text_, status, log_probs_)
                                         : CallItem(item_id_, call_, identity_.tools, status);
   Send("response.output_item.done", {{"output_index", output_.size()}, {"item", item}});
   output_.push_back(std::move(item));
@@ -164,7 +166,18 @@ void ResponsesStream::Text(std::string_view text) {
                                       {"output_index", output_.size()},
                                       {"content_index", 0},
                                       {"delta", text},
-                                      {"logprobs", Json::array()}});
+                                      {"logprobs", TakeLogProbs()}});
+}
+
+void ResponsesStream::Token(const generate::ChosenToken& token) {
+  if (token.in_answer) tokens_.push_back(token);
+}
+
+Json ResponsesStream::TakeLogProbs() {
+  if (identity_.tokenizer == nullptr) return Json::array();
+  Json taken = LogProbsJson(*identity_.tokenizer, std::exchange(tokens_, {}));
+  for (const Json& entry : taken) log_probs_.push_back(entry);
+  return taken;
 }
 
 void ResponsesStream::Event(const generate::ReplyEvent& event) {
@@ -193,6 +206,7 @@ void ResponsesStream::Event(const generate::ReplyEvent& event) {
       break;
     case Kind::kCallEnd:
       Close("completed");
+      tokens_.clear();  // those of the call
       ++complete_calls_;
       break;
     case Kind::kCallMalformed:

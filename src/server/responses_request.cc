@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "server/chat_messages.h"
@@ -182,6 +183,20 @@ void RefuseUnkept(Fields& fields) {
   }
 }
 
+// Probabilities are asked for by their place in the answer, or by how many there should be.
+void ReadLogProbsOfText(Fields& fields, engine::Request& request) {
+  const int64_t top = fields.Integer("top_logprobs").value_or(0);
+  if (top < 0 || top > static_cast<int64_t>(generate::kMostAlternatives)) {
+    fields.Refuse("top_logprobs", fmt::format("not from 0 to {}", generate::kMostAlternatives));
+    return;
+  }
+  const Json* include = fields.List("include");
+  const Json wanted = "message.output_text.logprobs";
+  const bool included =
+      include != nullptr && std::find(include->begin(), include->end(), wanted) != include->end();
+  if (included || top > 0) request.alternatives = static_cast<size_t>(top);
+}
+
 // What a response repeats of its request. Several events carry it, so what is long is left out.
 Json Echo(const Fields& fields) {
   Json echo = Json::object();
@@ -200,6 +215,7 @@ Json Echo(const Fields& fields) {
   keep("text", {{"format", {{"type", "text"}}}});
   keep("tool_choice", "auto");
   keep("tools", Json::array());
+  keep("top_logprobs", 0);
   keep("top_p", nullptr);
   return echo;
 }
@@ -226,6 +242,7 @@ std::optional<ApiError> ReadResponsesCall(const Json& body, ResponsesCall& call)
   request.sampling.max_tokens = generate::kMaxTokensCeiling;
   request.single_call = !fields.Bool("parallel_tool_calls").value_or(true);
   request.sampling.stop = fields.Strings("stop");
+  ReadLogProbsOfText(fields, request);
   ReadMaxTokens(fields, "max_output_tokens", request.sampling);
   call.model = fields.String("model").value_or("");
   call.stream = fields.Bool("stream").value_or(false);

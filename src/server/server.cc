@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <ctime>
 #include <thread>
 #include <utility>
 
@@ -62,6 +63,7 @@ class Server::Handler : public HttpHandler {
     // OpenAI's and Anthropic's libraries look for one each.
     headers.push_back({"X-Request-Id", head.id});
     headers.push_back({"Request-Id", head.id});
+    headers.push_back({"Date", HttpDate(std::time(nullptr))});
     return headers;
   }
 
@@ -96,6 +98,7 @@ class Server::Handler : public HttpHandler {
 
   void Log(const HttpRequest& head, const ResponseStream& response, uint64_t nanos,
            bool complete) override {
+    service_.stats().CountAnswer(response.status());
     if (!log_) return;
     log_(fmt::format("{} {} {} {} {} {:.1f}ms {}B{}{}{}", head.id, head.peer, head.method,
                      Printable(head.path), response.status(), static_cast<double>(nanos) / 1e6,

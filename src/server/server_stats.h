@@ -1,7 +1,9 @@
 // What the server has done so far, for /metrics and /slotstream/status.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -14,12 +16,18 @@
 namespace slotstream::server {
 
 struct StatsSnapshot {
-  uint64_t requests = 0;     // HTTP
-  uint64_t generations = 0;  // begun
-  uint64_t finished = 0;     // generations that reached their end
+  uint64_t requests = 0;            // HTTP
+  std::map<int, uint64_t> answers;  // by status; 0: the client left before there was one
+  uint64_t generations = 0;         // begun
+  uint64_t finished = 0;            // generations that reached their end
   uint64_t cancelled = 0;
   uint64_t failed = 0;
   uint64_t refused = 0;  // because the queue was full
+  uint64_t late = 0;     // the first token did not come in time
+  uint64_t first_tokens = 0;
+  uint64_t first_token_nanos = 0;  // from acceptance, of all first_tokens
+  double prefill_rate = 0;         // tokens a second, of the last generation that ended
+  double decode_rate = 0;
   uint64_t prompt_tokens = 0;
   uint64_t reply_tokens = 0;
   uint64_t prefill_nanos = 0;
@@ -35,8 +43,11 @@ struct StatsSnapshot {
 class ServerStats {
  public:
   void CountRequest();
+  void CountAnswer(int status);
   void CountRefused();
+  void CountLate();
   void CountBegun();
+  void CountFirstToken(std::chrono::nanoseconds since_accepted);
   void CountEnd(const Result<generate::GenerationResult>& result);
   void CountPrefill(size_t done, size_t total);
   // The stores may be asked only on the engine's thread, so they are asked there and kept here.
