@@ -17,6 +17,7 @@ void AddChatCommand(CLI::App& app, Action& action);
 void AddServeCommand(CLI::App& app, Action& action);
 void AddLogitsCommand(CLI::App& app, Action& action);
 void AddQualityCommand(CLI::App& app, Action& action);
+void AddDoctorCommand(CLI::App& app, Action& action);
 void AddInspectCommand(CLI::App& app, Action& action);
 void AddPackCommand(CLI::App& app, Action& action);
 void AddSynthCommand(CLI::App& app, Action& action);

@@ -86,7 +86,7 @@ Result<int> Serve(const ServeOptions& options, const CLI::App& command) {
   fmt::print(stderr, "listening on http://{}:{}\n", options.host, server->port());
   SS_ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedModel> loaded,
                       LoadModel(options.model, command));
-  engine::Engine engine(std::move(loaded));
+  engine::Engine engine(std::move(loaded), {.log = LogLine});
   server->SetEngine(engine);
   fmt::print(stderr, "ready\n");
   while (!interrupt.interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));

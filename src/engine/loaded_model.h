@@ -10,12 +10,15 @@
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
+#include "engine/engine_registry.h"
 #include "experts/expert_store.h"
 #include "experts/ngram_store.h"
 #include "experts/trace_writer.h"
 #include "io/backend.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
+#include "plan/governor.h"
+#include "plan/machine.h"
 #include "plan/plan.h"
 #include "text/tokenizer.h"
 
@@ -26,6 +29,9 @@ struct LoadOptions {
   plan::Wishes wishes;
   io::BackendKind io = io::BackendKind::kAuto;
   std::string kernels = "auto";  // see kernels::SelectKernels
+  // Where engines tell each other what they planned with (EngineRegistry); empty: nobody is told.
+  std::string registry_directory;
+  std::string system_root;  // see plan::ReadMachineFacts
   // Records which tokens go to which experts; may be null. Must outlive the model, and can be
   // finished whenever no request runs.
   experts::TraceWriter* trace = nullptr;
@@ -51,17 +57,35 @@ class LoadedModel {
   const experts::ExpertStore& experts() const { return *store_; }
   std::vector<experts::NgramStats> ngram_stats() const;
 
+  // What the governor may change, how far, and what it is now.
+  plan::GovernorLimits governor_limits() const;
+  plan::CacheSizes cache_sizes() const;
+  // Between passes. On an error some caches have their new sizes and some not.
+  Status Resize(const plan::CacheSizes& sizes);
+  struct ResizeStats {
+    uint64_t shrinks = 0;  // of the pool
+    uint64_t grows = 0;
+    uint32_t least_slots = 0;  // that it had at any time
+  };
+  const ResizeStats& resize_stats() const { return resize_stats_; }
+
   // kNotFound when the directory has no tokenizer.json: such a model takes ids only.
   Result<const text::Tokenizer*> tokenizer() const;
   const checkpoint::GenerationConfig& generation_config() const { return generation_config_; }
 
  private:
   LoadedModel() = default;
+  Status MakePlan(const LoadOptions& options, std::vector<std::string>& notes);
   Status LoadTokenizer();
+  void LockMemory(std::vector<std::string>& notes);
   Status LoadStores(const LoadOptions& options, std::vector<std::string>& notes);
 
   std::unique_ptr<checkpoint::Checkpoint> checkpoint_;
   plan::Plan plan_;
+  plan::MachineFacts machine_;
+  std::unique_ptr<EngineEntry> entry_;  // among those that run on this machine
+  ResizeStats resize_stats_;
+  bool locked_ = false;  // what was allocated when it was loaded
   const kernels::KernelTable* kernels_ = nullptr;
   std::string io_name_;
   std::unique_ptr<ThreadPool> threads_;

@@ -17,10 +17,11 @@ Result<std::unique_ptr<ExpertStore>> ExpertStore::Create(const checkpoint::Exper
                                                          std::unique_ptr<io::ReadQueue> queue,
                                                          const StoreOptions& options) {
   const size_t record_bytes = format.shape().record_bytes();
-  auto policy = std::make_unique<SegmentedLruPolicy>(
-      options.slots, ProtectedSlots(options.slots, options.token_needs));
-  SS_ASSIGN_OR_RETURN(SlotPool pool, SlotPool::Create(options.slots, record_bytes, options.layers,
-                                                      format.experts(), std::move(policy)));
+  const uint32_t most_slots = std::max(options.slots, options.most_slots);
+  auto policy = SegmentedLruPolicy::ForTokens(most_slots, options.token_needs);
+  SS_ASSIGN_OR_RETURN(
+      SlotPool pool, SlotPool::Create(options.slots, record_bytes, options.layers, format.experts(),
+                                      std::move(policy), most_slots));
   SS_ASSIGN_OR_RETURN(RecordReader reader,
                       RecordReader::Create(format, *queue, options.sweep_records));
   SS_ASSIGN_OR_RETURN(
@@ -215,6 +216,11 @@ void ExpertStore::End() {
   visit_.place.clear();
   visit_.ready.clear();
   visit_.open = false;
+}
+
+Status ExpertStore::Resize(uint32_t slots) {
+  End();
+  return pool_.Resize(slots);
 }
 
 // Where the need is read to.

@@ -29,6 +29,7 @@ struct StoreOptions {
   uint32_t layers = 0;         // that the pool serves: the trunk's, and the draft head's if it runs
   uint32_t token_needs = 0;    // experts that a token needs of all of them
   uint32_t slots = 0;          // of the pool
+  uint32_t most_slots = 0;     // that Resize may give it; 0: no more than `slots`
   uint32_t sweep_records = 0;  // ring of the sweep, in records; at least 2
   uint32_t sweep_rows = 0;     // passes of at least this many rows sweep
 };
@@ -72,6 +73,9 @@ class ExpertStore {
 
   // Ends a visit early, or after the last Next. Idempotent.
   void End();
+
+  // Gives the pool `slots` slots, between visits (an open one is ended). See SlotPool::Resize.
+  Status Resize(uint32_t slots);
 
   const checkpoint::ExpertShape& shape() const { return format_.shape(); }
   const SlotPool& pool() const { return pool_; }

@@ -37,6 +37,7 @@ Status Prefill(model::Model& model, state::Sequence& sequence, std::span<const u
     pass.logits = logits.data();
     pass.admit_experts = last;
     pass.cancel = &cancel;
+    if (observer.on_step) observer.on_step();
     SS_RETURN_IF_ERROR(model.Forward(pass, sequence));
     first += rows;
     if (observer.on_prefill) observer.on_prefill(first, prompt.size());
@@ -155,6 +156,7 @@ Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& to
     pass.logit_rows = 1;
     pass.logits = logits.data();
     pass.cancel = &cancel;
+    if (observer.on_step) observer.on_step();
     SS_RETURN_IF_ERROR(model.Forward(pass, sequence));
   }
   parser.Flush(events);
