@@ -76,8 +76,8 @@ class Job {
 
 struct EngineOptions {
   // Told in a line what the governor changed, on the engine's thread; may be empty.
-  std::function<void(std::string_view)> log;
-  std::string system_root;  // see plan::ReadMachineFacts
+  std::function<void(std::string_view)> log = {};
+  std::string system_root = {};  // see plan::ReadMachineFacts
   const Clock* clock = &Clock::Steady();
 };
 

@@ -57,7 +57,10 @@ class GovernorTest : public ::testing::Test {
     Request request;
     request.ids = TestIds(engine.loaded().config(), 40);
     // Hot enough that no reply ends by itself.
-    request.sampling = {.temperature = 5, .top_p = 1, .top_k = 0, .seed = 1};
+    request.sampling.temperature = 5;
+    request.sampling.top_p = 1;
+    request.sampling.top_k = 0;
+    request.sampling.seed = 1;
     request.sampling.max_tokens = 120;
     RequestObserver observer;
     size_t tokens = 0;

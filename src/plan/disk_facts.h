@@ -24,9 +24,9 @@ enum class DiskKind {
 std::string_view DiskKindName(DiskKind kind);
 
 struct DiskFacts {
-  uint64_t device = 0;      // st_dev, with which the facts belong together
-  std::string file_system;  // "ext4", "nfs4", "tmpfs", "overlay"
-  std::string name;         // of the whole disk, e.g. "nvme0n1"; empty where there is none
+  uint64_t device = 0;           // st_dev, with which the facts belong together
+  std::string file_system = {};  // "ext4", "nfs4", "tmpfs", "overlay"
+  std::string name = {};         // of the whole disk, e.g. "nvme0n1"; empty where there is none
   DiskKind kind = DiskKind::kUnknown;
   uint64_t file_bytes = 0;
   int64_t file_modified = 0;  // nanoseconds since 1970

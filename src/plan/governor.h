@@ -15,9 +15,9 @@ namespace slotstream::plan {
 
 // What the system says at one moment; absent where it says nothing.
 struct Pressure {
-  std::optional<uint64_t> available;  // bytes, of the machine and of its control groups
-  std::optional<double> stalled;      // PSI "some avg10", percent, the group's or the machine's
-  std::optional<uint64_t> events;     // times that a control group hit its limit, rising
+  std::optional<uint64_t> available = {};  // bytes, of the machine and of its control groups
+  std::optional<double> stalled = {};   // PSI "some avg10", percent, the group's or the machine's
+  std::optional<uint64_t> events = {};  // times that a control group hit its limit, rising
 };
 
 Pressure ReadPressure(const SystemFiles& files);

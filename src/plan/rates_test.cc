@@ -8,7 +8,9 @@
 #include <string>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/pack_writer.h"
 #include "io/faulty_backend.h"
+#include "io/test_directory.h"
 
 namespace slotstream::plan {
 namespace {
@@ -54,8 +56,11 @@ class SlowBackend final : public io::ReadBackend {
 class RatesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto opened =
-        checkpoint::Checkpoint::Open(std::string(SLOTSTREAM_SOURCE_DIR) + "/models/miniature");
+    // Packed, so that a record's bytes are the bytes read.
+    const std::string packed = directory_ / "packed";
+    ASSERT_TRUE(
+        checkpoint::Pack(std::string(SLOTSTREAM_SOURCE_DIR) + "/models/miniature", packed, {}));
+    auto opened = checkpoint::Checkpoint::Open(packed);
     ASSERT_TRUE(opened);
     checkpoint_ = std::move(*opened);
   }
@@ -69,6 +74,7 @@ class RatesTest : public ::testing::Test {
     return MeasureDisk(*checkpoint_, queue, clock, 1.0, 7);
   }
 
+  io::TestDirectory directory_;
   std::unique_ptr<checkpoint::Checkpoint> checkpoint_;
 };
 
