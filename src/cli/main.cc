@@ -22,6 +22,9 @@ int Main(int argc, char** argv) {
   AddChatCommand(app, action);
   AddServeCommand(app, action);
   AddDoctorCommand(app, action);
+  AddLaunchCommand(app, action);
+  AddPsCommand(app, action);
+  AddStopCommand(app, action);
   AddInspectCommand(app, action);
   AddPackCommand(app, action);
   AddSynthCommand(app, action);

@@ -20,6 +20,9 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
   command.add_option("--model", options.directory, "Checkpoint directory, original or packed")
       ->required()
       ->type_name("DIR");
+  command
+      .add_option("--mirror", options.mirror, "A copy of the model on another disk, to read both")
+      ->type_name("DIR");
   command.add_option("--slots", options.slots, "Expert slots in memory (default: what fits)")
       ->check(CLI::PositiveNumber);
   command.add_option("--memory-gb", options.memory_gb,
@@ -49,6 +52,7 @@ void PrintNote(std::string_view note) { fmt::print(stderr, "note: {}\n", note); 
 Result<engine::LoadOptions> ToLoadOptions(const ModelOptions& options, const CLI::App& command) {
   engine::LoadOptions load;
   load.directory = options.directory;
+  load.mirror = options.mirror;
   load.kernels = options.isa;
   load.registry_directory = RuntimeDirectory();
   load.wishes.fixed = options.fixed;

@@ -19,6 +19,7 @@ struct ModelOptions {
   uint32_t max_context = 0;  // 0: not given
   int threads = 0;
   double memory_gb = 0;
+  std::string mirror;  // empty: none
   std::string io = "auto";
   std::string isa = "auto";
   bool fixed = false;

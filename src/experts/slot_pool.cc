@@ -31,13 +31,20 @@ SlotPool::SlotPool(AlignedBuffer memory, uint32_t slots, uint32_t most_slots, si
       slots_(slots),
       experts_per_layer_(experts_per_layer),
       policy_(std::move(policy)),
+      data_(most_slots),
       slot_of_(size_t{layers} * experts_per_layer, -1),
       entry_of_(most_slots, kNone),
       pins_(most_slots, 0),
       claimed_(most_slots, false) {
   free_.reserve(most_slots);
   policy_->Resized(slots);
+  for (uint32_t slot = 0; slot < most_slots; ++slot) data_[slot] = Home(slot);
   for (uint32_t slot = slots; slot > 0; --slot) free_.push_back(slot - 1);
+}
+
+std::byte* SlotPool::Exchange(uint32_t slot, std::byte* other) {
+  assert(claimed_[slot]);
+  return std::exchange(data_[slot], other);
 }
 
 void SlotPool::Pin(uint32_t slot) {
@@ -88,10 +95,30 @@ uint32_t SlotPool::Evict() {
 }
 
 void SlotPool::Move(uint32_t from, uint32_t to) {
-  if (record_bytes_ > 0) std::memcpy(data(to), data(from), record_bytes_);
+  std::swap(data_[to], data_[from]);
   entry_of_[to] = std::exchange(entry_of_[from], kNone);
   slot_of_[entry_of_[to]] = static_cast<int32_t>(to);
   policy_->Moved(from, to);
+}
+
+// Puts the first `slots` slots into the front of the memory and gives the rest back: one stretch,
+// not holes, since huge pages are given back whole or not at all.
+void SlotPool::Compact(uint32_t slots) {
+  const std::byte* end = Home(slots);
+  uint32_t other = slots;
+  for (uint32_t slot = 0; slot < slots; ++slot) {
+    if (data_[slot] < end) continue;
+    while (data_[other] >= end) ++other;
+    if (entry_of_[slot] != kNone) std::memcpy(data_[other], data_[slot], record_bytes_);
+    std::swap(data_[slot], data_[other]);
+  }
+  for (uint32_t slot = slots; slot < slots_; ++slot) data_[slot] = Home(slot);
+  ReleasePages(memory_.span().subspan(slots * record_bytes_, (slots_ - slots) * record_bytes_));
+}
+
+std::byte* SlotPool::Rehouse(uint32_t slot, std::byte* memory) {
+  if (entry_of_[slot] != kNone) std::memcpy(memory, data_[slot], record_bytes_);
+  return std::exchange(data_[slot], memory);
 }
 
 Status SlotPool::Resize(uint32_t slots) {
@@ -107,15 +134,12 @@ Status SlotPool::Resize(uint32_t slots) {
   for (uint32_t slot = slots; slot > 0; --slot) {
     if (entry_of_[slot - 1] == kNone) free_.push_back(slot - 1);
   }
-  // One stretch of memory goes back, not holes: huge pages are given back whole or not at all.
   for (uint32_t slot = slots; slot < slots_; ++slot) {
     if (entry_of_[slot] == kNone) continue;
     Move(slot, free_.back());
     free_.pop_back();
   }
-  if (slots < slots_) {
-    ReleasePages(memory_.span().subspan(slots * record_bytes_, (slots_ - slots) * record_bytes_));
-  }
+  if (slots < slots_ && record_bytes_ > 0) Compact(slots);
   slots_ = slots;
   policy_->Resized(slots);
   return {};

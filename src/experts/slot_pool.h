@@ -44,10 +44,11 @@ class SlotPool {
   int32_t Find(ExpertKey key) const { return slot_of_[Index(key)]; }
   // Tells the policy that the slot's entry was used.
   void Use(uint32_t slot) { policy_->Used(slot); }
-  std::byte* data(uint32_t slot) { return memory_.data() + size_t{slot} * record_bytes_; }
-  const std::byte* data(uint32_t slot) const {
-    return memory_.data() + size_t{slot} * record_bytes_;
-  }
+  std::byte* data(uint32_t slot) { return data_[slot]; }
+  const std::byte* data(uint32_t slot) const { return data_[slot]; }
+  // Gives the memory of a claimed slot away for `other` of the same size, which holds what the slot
+  // was claimed for: a record that was read elsewhere comes into the pool without being copied.
+  std::byte* Exchange(uint32_t slot, std::byte* other);
 
   void Pin(uint32_t slot);
   void Unpin(uint32_t slot);
@@ -63,9 +64,15 @@ class SlotPool {
 
   // Makes the pool `slots` large. What it has less goes as the policy says, and its memory back to
   // the system; what stays may move to another slot. New slots take memory when they are filled.
-  // kInvalidArgument for no slots or more than most_slots(), kInternal while a slot is pinned or
-  // claimed; nothing has changed then.
+  // All slots must lie in the pool's own memory. kInvalidArgument for no slots or more than
+  // most_slots(), kInternal while a slot is pinned or claimed; nothing has changed then.
   Status Resize(uint32_t slots);
+  // Whether `memory` is a part of the pool's own; Exchange mixes them up.
+  bool Owns(const std::byte* memory) const {
+    return memory >= memory_.data() && memory < memory_.data() + memory_.size();
+  }
+  // Moves what the slot holds to `memory`; returns the memory that it had.
+  std::byte* Rehouse(uint32_t slot, std::byte* memory);
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -73,7 +80,9 @@ class SlotPool {
   SlotPool(AlignedBuffer memory, uint32_t slots, uint32_t most_slots, size_t record_bytes,
            uint32_t layers, uint32_t experts_per_layer, std::unique_ptr<Policy> policy);
 
+  std::byte* Home(uint32_t slot) { return memory_.data() + slot * record_bytes_; }
   uint32_t Evict();
+  void Compact(uint32_t slots);
   void Move(uint32_t from, uint32_t to);
 
   uint32_t Index(ExpertKey key) const { return key.layer * experts_per_layer_ + key.expert; }
@@ -83,6 +92,7 @@ class SlotPool {
   uint32_t slots_;
   uint32_t experts_per_layer_;
   std::unique_ptr<Policy> policy_;
+  std::vector<std::byte*> data_;    // per slot
   std::vector<int32_t> slot_of_;    // per expert, -1 if not held
   std::vector<uint32_t> entry_of_;  // per slot: what it holds or is claimed for, or kNone
   std::vector<uint32_t> pins_;      // per slot
