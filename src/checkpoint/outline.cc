@@ -49,8 +49,8 @@ class Outline final : public Checkpoint {
   }
   Form form() const override { return Form::kPacked; }
   const ResidentLayout* layout(Part part) const override { return layout_.part(part); }
-  Result<ResidentPart> Load(Part, io::ReadQueue&,
-                            const std::function<void(uint64_t)>&) const override {
+  Result<ResidentPart> Load(Part, io::ReadQueue&, const std::function<void(uint64_t)>&,
+                            const std::atomic<bool>*) const override {
     return std::unexpected(NoBytes().error());
   }
   const ExpertFormat& experts() const override { return experts_; }

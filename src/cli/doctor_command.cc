@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "cli/commands.h"
-#include "cli/directories.h"
 #include "cli/doctor_report.h"
 #include "cli/model_options.h"
+#include "cli/user_directories.h"
 #include "engine/examination.h"
 
 namespace slotstream::cli {
@@ -43,7 +43,7 @@ Result<int> Doctor(const DoctorOptions& options, const CLI::App& command) {
   examination.io = load.io;
   examination.kernels = load.kernels;
   examination.profile_directory = CacheDirectory();
-  examination.registry_directory = RuntimeDirectory();
+  examination.registry_directory = EngineDirectory();
   examination.measure = options.measure;
   examination.now = std::time(nullptr);
   if (command.count("--sim-ram") > 0) {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "cli/directories.h"
 #include "cli/progress.h"
+#include "cli/user_directories.h"
 
 namespace slotstream::cli {
 namespace {
@@ -54,7 +54,7 @@ Result<engine::LoadOptions> ToLoadOptions(const ModelOptions& options, const CLI
   load.directory = options.directory;
   load.mirror = options.mirror;
   load.kernels = options.isa;
-  load.registry_directory = RuntimeDirectory();
+  load.registry_directory = EngineDirectory();
   load.wishes.fixed = options.fixed;
   SS_ASSIGN_OR_RETURN(load.wishes.compute, kernels::ParseComputeMode(options.compute));
   if (options.io == "uring") load.io = io::BackendKind::kUring;
