@@ -15,7 +15,7 @@ import sys
 
 CONTROLLER = pathlib.Path("/sys/fs/cgroup/memory")
 # Sizes of experts, layers and width, so that the checkpoint is somewhat larger than the limit (MB).
-GEOMETRIES = {64: (256, 64, 128, 10), 256: (512, 128, 256, 11), 512: (512, 192, 256, 15),
+GEOMETRIES = {96: (256, 128, 128, 18), 256: (512, 128, 256, 11), 512: (512, 192, 256, 15),
               1024: (1024, 128, 256, 22), 2048: (1024, 256, 256, 21)}
 
 
