@@ -228,7 +228,7 @@ class Servers(WithHome):
         self.assertIn(str(process.pid), table)
         self.assertIn("stopped", self.slotstream("stop"))
         self.assertEqual(process.wait(10), 0)
-        self.assertEqual(list((self.home / "run" / "slotstream").iterdir()), [])
+        self.assertEqual(list((self.home / "run" / "slotstream").glob("*.json")), [])
 
     def test_one_of_several(self):
         first = self.serve()
@@ -244,7 +244,7 @@ class Servers(WithHome):
 
     def test_killed_servers_and_pids_that_come_again(self):
         process = self.serve()
-        (record,) = (self.home / "run" / "slotstream").iterdir()
+        (record,) = (self.home / "run" / "slotstream").glob("*.json")
         text = record.read_text()
         process.kill()
         process.wait()
