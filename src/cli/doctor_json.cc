@@ -14,6 +14,7 @@ Json Of(const Range& range) { return {range.low, range.typical, range.high}; }
 Json Of(const plan::DiskRates& rates) {
   return {{"single", Of(rates.single)},
           {"full", Of(rates.full)},
+          {"ordered", Of(rates.ordered)},
           {"rows_per_second", rates.rows_per_second}};
 }
 

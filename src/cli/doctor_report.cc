@@ -97,6 +97,7 @@ void AddRates(const Examination& found, Page& page) {
     page.Line("", fmt::format("one expert of {} at a time: {}", FormatBytes(found.record_bytes),
                               Speed(found.disk_rates.single)));
     page.Line("", fmt::format("many at once: {}", Speed(found.disk_rates.full)));
+    page.Line("", fmt::format("whole layers: {}", Speed(found.disk_rates.ordered)));
     if (found.disk_rates.rows_per_second > 0) {
       page.Line("", fmt::format("n-gram rows: {:.0f}/s", found.disk_rates.rows_per_second));
     }

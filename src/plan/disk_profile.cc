@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr size_t kMaxProfileBytes = 1 << 16;
 
 // Two models on one disk, or two forms of one, have profiles of their own.
@@ -63,7 +63,8 @@ Result<StoredRates> LoadProfile(const std::string& directory, const ProfileKey& 
   const auto rows = json.find("rows_per_second"), at = json.find("measured_at");
   if (rows == json.end() || !rows->is_number() || at == json.end() || !at->is_number_integer() ||
       !ReadRange(json, "single", stored.rates.single) ||
-      !ReadRange(json, "full", stored.rates.full)) {
+      !ReadRange(json, "full", stored.rates.full) ||
+      !ReadRange(json, "ordered", stored.rates.ordered)) {
     return corrupt();
   }
   if (!Same(json, "file_modified", key.disk.file_modified)) return OutOfDate("the file changed");
@@ -91,6 +92,7 @@ Status SaveProfile(const std::string& directory, const ProfileKey& key, const St
                      {"measured_at", stored.measured_at},
                      {"single", ToJson(stored.rates.single)},
                      {"full", ToJson(stored.rates.full)},
+                     {"ordered", ToJson(stored.rates.ordered)},
                      {"rows_per_second", stored.rates.rows_per_second}};
   const std::string text = json.dump(2) + "\n";
   return io::WriteFileAtomically(PathOf(directory, key),

@@ -29,6 +29,7 @@ StoredRates Rates() {
   StoredRates stored;
   stored.rates.single = {1e9, 1.25e9, 1.5e9};
   stored.rates.full = {2e9, 2.1e9, 3e9};
+  stored.rates.ordered = {2.5e9, 2.6e9, 3.5e9};
   stored.rates.rows_per_second = 54321;
   stored.measured_at = kThen;
   return stored;
@@ -42,6 +43,7 @@ TEST(DiskProfile, IsReadAsWritten) {
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_EQ(loaded->rates.single.typical, 1.25e9);
   EXPECT_EQ(loaded->rates.full.high, 3e9);
+  EXPECT_EQ(loaded->rates.ordered.low, 2.5e9);
   EXPECT_EQ(loaded->rates.rows_per_second, 54321);
   EXPECT_EQ(loaded->measured_at, kThen);
 }
@@ -80,8 +82,8 @@ TEST(DiskProfile, NonsenseIsCorrupt) {
     return text;
   };
   for (const std::string& text :
-       {std::string(), std::string("[]"), std::string("{\"version\": 1}"),
-        good.substr(0, good.size() / 2), with("\"version\": 1", "\"version\": 2"),
+       {std::string(), std::string("[]"), std::string("{\"version\": 2}"),
+        good.substr(0, good.size() / 2), with("\"version\": 2", "\"version\": 3"),
         with("54321.0", "\"many\""), with("1000000000.0", "-1.0"), with("2100000000.0", "1e12"),
         with("1700000000", "17.5")}) {
     std::ofstream(path) << text;

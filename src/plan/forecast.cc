@@ -8,24 +8,34 @@
 namespace slotstream::plan {
 namespace {
 
+// What the rates do not show, as measured on two cores of Zen 3 (docs/MEMORY.md).
+// Norms, attention, routing and all else between a reply's products, as a share of these.
+constexpr double kOtherWork = 0.05;
+// Of one core, per byte read: the kernel's part and the checksum.
+constexpr double kReadSeconds = 0.15e-9;
+// The share of a reply's misses that look-ahead asks for while the layer before computes, and what
+// it reads in vain beside them.
+constexpr double kReadAhead = 0.36;
+constexpr double kReadInVain = 0.05;
+
 // One choice out of each range: all of the worst, the middle or the best.
 struct Rates {
   double hit_rate;
-  double single, full, rows;  // of the disk
+  double single, full, ordered, rows;  // of the disk
   double memory, row_weights, dense_pass, expert_pass;
 };
 
-template <typename Choose>
 Rates Pick(const Range& hit_rate, const DiskRates& disk, const ComputeRates& compute,
-           const Choose& choose) {
-  return {.hit_rate = choose(hit_rate),
-          .single = choose(disk.single),
-          .full = choose(disk.full),
+           double Range::* which) {
+  return {.hit_rate = hit_rate.*which,
+          .single = disk.single.*which,
+          .full = disk.full.*which,
+          .ordered = disk.ordered.*which,
           .rows = disk.rows_per_second,
-          .memory = choose(compute.memory),
-          .row_weights = choose(compute.row_weights),
-          .dense_pass = choose(compute.dense_pass),
-          .expert_pass = choose(compute.expert_pass)};
+          .memory = compute.memory.*which,
+          .row_weights = compute.row_weights.*which,
+          .dense_pass = compute.dense_pass.*which,
+          .expert_pass = compute.expert_pass.*which};
 }
 
 double RowSeconds(const ModelShape& shape, const Rates& rates, double tokens) {
@@ -39,40 +49,46 @@ struct TokenTime {
 };
 
 // A token: everything is computed, and each layer waits for its missing experts, but for what can
-// be computed while they arrive. The first of them takes as long as a record alone, each further
-// one what the full rate gives.
-TokenTime DecodeTime(const ModelShape& shape, const Rates& rates) {
+// be computed while they arrive: the layer's other experts, and the layer before as far as
+// look-ahead names the right ones. The first of them takes as long as a record alone, each further
+// one what the full rate gives. Nor is a token faster than the disk reads what it needs.
+TokenTime DecodeTime(const ModelShape& shape, const Rates& rates, int threads) {
   const auto state = static_cast<double>(shape.cost.state_bytes);
   const double weights = static_cast<double>(shape.cost.decode_bytes) - state;
-  const double chosen = shape.config.experts_per_token;
-  const double expert = shape.expert_bytes / rates.row_weights;
-  TokenTime time;
-  time.compute = weights / rates.row_weights + state / rates.memory;
+  const double layers = shape.config.num_layers(), chosen = shape.config.experts_per_token;
   const double misses = chosen * (1 - rates.hit_rate);
+  const double bytes = layers * misses * shape.record_bytes;
+  TokenTime time;
+  time.compute = (weights / rates.row_weights + state / rates.memory) * (1 + kOtherWork) +
+                 bytes * kReadSeconds / threads;
   const double any = 1 - std::pow(rates.hit_rate, chosen);
   const double read =
       shape.record_bytes * (any / rates.single + std::max(0.0, misses - any) / rates.full);
   // All but the expert that arrives last.
-  const double meanwhile = (chosen - 1) * expert;
-  time.wait =
-      shape.config.num_layers() * std::max(0.0, read - meanwhile) + RowSeconds(shape, rates, 1);
+  const double meanwhile = (chosen - 1) * shape.expert_bytes / rates.row_weights;
+  const double hidden = std::min(time.compute / layers, kReadAhead * read + meanwhile);
+  const double least = bytes * (1 + kReadInVain) / rates.full;
+  time.wait = std::max(layers * std::max(0.0, read - hidden), least - time.compute) +
+              RowSeconds(shape, rates, 1);
   return time;
 }
 
-// A pass of many rows: per layer the trunk's products, then the experts, of which nearly all are
-// needed; what the pool lacks is read meanwhile, but for the first record.
-double PassTime(const ModelShape& shape, const Rates& rates, double rows, double slots) {
-  const double layers = shape.config.num_layers();
-  const double chosen = shape.config.experts_per_token, experts = shape.config.num_experts;
+// A pass of many rows: per layer the trunk's products, then the experts. The `misses` of a layer
+// are read in file order while both are computed, but the trunk's products hide no more than the
+// share of them that staging has frames for.
+double PassTime(const ModelShape& shape, const Rates& rates, const Plan& plan, double misses) {
+  const double rows = plan.pass_rows;
+  const double layers = shape.config.num_layers(), chosen = shape.config.experts_per_token;
   const double expert_operations = layers * chosen * shape.expert_operations;
-  const double dense = shape.cost.operations - shape.cost.head_operations - expert_operations;
-  const double needed = experts * (1 - std::pow(1 - chosen / experts, rows));
-  const double missing = needed * std::max(0.0, 1 - slots / layers / experts);
-  const double read = missing * shape.record_bytes / rates.full;
+  const double dense =
+      (shape.cost.operations - shape.cost.head_operations - expert_operations) / layers;
+  const double trunk = rows * dense / rates.dense_pass;
   const double compute = rows * chosen * shape.expert_operations / rates.expert_pass;
-  const double first = std::min(missing, 1.0) * shape.record_bytes / rates.single;
-  return rows * dense / rates.dense_pass + layers * (std::max(read, compute) + first) +
-         RowSeconds(shape, rates, rows);
+  const double read = misses * shape.record_bytes / rates.ordered;
+  const double lacking = shape.config.num_experts - plan.slots / layers;
+  const double staged = lacking > 0 ? std::min(1.0, plan.sweep_records / lacking) : 1;
+  const double late = read - std::min(trunk, staged * read);
+  return layers * (trunk + std::max(late, compute)) + RowSeconds(shape, rates, rows);
 }
 
 }  // namespace
@@ -96,18 +112,17 @@ Forecast MakeForecast(const ModelShape& shape, const Plan& plan, const DiskRates
                       const ComputeRates& compute) {
   Forecast forecast;
   forecast.hit_rate = HitRate(shape.config, plan.slots);
-  const double rows = plan.pass_rows;
-  const auto at = [&](auto choose, double& decode, double& prefill) {
-    const Rates rates = Pick(forecast.hit_rate, disk, compute, choose);
-    const TokenTime token = DecodeTime(shape, rates);
-    decode = 1 / token.total();
-    prefill = rows / PassTime(shape, rates, rows, plan.slots);
+  const auto at = [&](double Range::* which) {
+    const Rates rates = Pick(forecast.hit_rate, disk, compute, which);
+    const TokenTime token = DecodeTime(shape, rates, plan.threads);
+    const double misses = MissesOfPass(shape.config, plan.slots, plan.pass_rows, which);
+    forecast.decode.*which = 1 / token.total();
+    forecast.prefill.*which = plan.pass_rows / PassTime(shape, rates, plan, misses);
     return token;
   };
-  at([](const Range& range) { return range.low; }, forecast.decode.low, forecast.prefill.low);
-  at([](const Range& range) { return range.high; }, forecast.decode.high, forecast.prefill.high);
-  const TokenTime typical = at([](const Range& range) { return range.typical; },
-                               forecast.decode.typical, forecast.prefill.typical);
+  at(&Range::low);
+  at(&Range::high);
+  const TokenTime typical = at(&Range::typical);
   forecast.disk_share = typical.wait / typical.total();
   forecast.read_per_token = shape.config.num_layers() * shape.config.experts_per_token *
                             (1 - forecast.hit_rate.typical) * shape.record_bytes;

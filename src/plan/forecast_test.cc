@@ -80,6 +80,7 @@ TEST_F(ForecastTest, StaysWithinTheMeasuredRates) {
     DiskRates disk = AssumedDisk(full, 2'764'800);
     disk.single = {full * 0.3, full * 0.5, full * 0.7};
     disk.full = {full * 0.8, full, full * 1.1};
+    disk.ordered = {full * 0.9, full * 1.1, full * 1.2};
     ComputeRates compute = Compute();
     compute.row_weights = {20e9, 30e9, 35e9};
     const Forecast forecast = MakeForecast(shape_, *plan, disk, compute);
@@ -93,14 +94,31 @@ TEST_F(ForecastTest, StaysWithinTheMeasuredRates) {
               400e9 / (shape_.cost.operations - shape_.cost.head_operations));
     EXPECT_GE(forecast.disk_share, 0);
     EXPECT_LT(forecast.disk_share, 1);
-    // What is read cannot arrive faster than the disk gives it, but for what the computing of a
-    // layer's experts hides.
-    const double hidden = 48 * 9 * shape_.expert_bytes / 30e9;
+    // What is read cannot arrive faster than the disk gives it.
     if (forecast.read_per_token > 0) {
-      EXPECT_LE(forecast.decode.typical,
-                1 / (forecast.read_per_token / full - hidden + weights / 30e9) + 1e-9);
+      EXPECT_LE(forecast.decode.typical, full / forecast.read_per_token);
     }
   }
+}
+
+// More slots never raise the misses of a pass, more rows never raise those of a row.
+TEST_F(ForecastTest, MissesOfPassesFollowTheCurve) {
+  constexpr uint32_t kRows[] = {1, 16, 256, 2048};
+  for (uint64_t slots = 0; slots <= 48 * 512; slots += 480) {
+    double per_row = 11;
+    for (const uint32_t rows : kRows) {
+      const double misses = MissesOfPass(shape_.config, slots, rows, &Range::typical);
+      EXPECT_GE(misses, MissesOfPass(shape_.config, slots + 480, rows, &Range::typical));
+      EXPECT_GE(misses, MissesOfPass(shape_.config, slots, rows, &Range::high));
+      EXPECT_LE(misses, MissesOfPass(shape_.config, slots, rows, &Range::low));
+      EXPECT_LE(misses / rows, per_row);
+      EXPECT_LE(misses, 512.0 - static_cast<double>(slots) / 48 + 1e-9);
+      per_row = misses / rows;
+    }
+  }
+  const Range one = HitRate(shape_.config, 48 * 60);
+  EXPECT_NEAR(MissesOfPass(shape_.config, 48 * 60, 1, &Range::typical), 10 * (1 - one.typical),
+              1e-9);
 }
 
 TEST_F(ForecastTest, ASlowDiskIsForecastSlow) {

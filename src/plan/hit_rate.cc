@@ -50,4 +50,16 @@ Range HitRate(const checkpoint::ModelConfig& config, uint64_t slots) {
           Between(before.rate.high, after->rate.high, part)};
 }
 
+double MissesOfPass(const checkpoint::ModelConfig& config, uint64_t slots, uint32_t rows,
+                    double Range::* which) {
+  const double layers = config.num_layers();
+  const double start = static_cast<double>(slots) / layers;
+  double held = start;
+  for (uint32_t row = 0; row < rows && held < config.num_experts; ++row) {
+    const Range rate = HitRate(config, static_cast<uint64_t>(held * layers));
+    held += config.experts_per_token * (1 - rate.*which);
+  }
+  return std::max(0.0, std::min<double>(held, config.num_experts) - start);
+}
+
 }  // namespace slotstream::plan

@@ -25,6 +25,7 @@ struct Range {
 struct DiskRates {
   Range single;                // bytes/s of one record read alone
   Range full;                  // bytes/s with many records in flight
+  Range ordered;               // bytes/s of a layer's records after each other, many in flight
   double rows_per_second = 0;  // n-gram rows with many in flight; 0: the model has none
 };
 
@@ -40,8 +41,9 @@ struct ComputeRates {
 // of the time, which is what a run of many samples sees. Not empty, all above 0.
 Range RangeOf(const std::vector<double>& rates);
 
-// Reads random expert records as a decoding run does, one at a time and then many, each half of
-// `seconds` long but at least four records, and then n-gram rows. `seed` picks them: one that
+// Reads expert records: random ones as replies need them, one at a time and then many, and layers
+// from end to end as prompts need them, each a third of `seconds` long but at least four records;
+// and then n-gram rows. `seed` picks them: one that
 // changes finds no cache of what was read before. The records are checked, so that an error of
 // the disk is an error here. Memory: sixteen records.
 Result<DiskRates> MeasureDisk(const checkpoint::Checkpoint& checkpoint, io::ReadQueue& queue,

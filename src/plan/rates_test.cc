@@ -84,6 +84,7 @@ TEST_F(RatesTest, ADisksRateIsFound) {
   ASSERT_TRUE(rates) << rates.error().message;
   EXPECT_NEAR(rates->full.typical, 20e6, 2e6);
   EXPECT_NEAR(rates->single.typical, 20e6, 2e6);
+  EXPECT_NEAR(rates->ordered.typical, 20e6, 2e6);
   EXPECT_LE(rates->full.low, rates->full.typical);
   EXPECT_LE(rates->full.typical, rates->full.high);
 }
