@@ -11,6 +11,8 @@ namespace {
 // What the rates do not show, as measured on two cores of Zen 3 (docs/MEMORY.md).
 // Norms, attention, routing and all else between a reply's products, as a share of these.
 constexpr double kOtherWork = 0.05;
+// The same of a pass of many rows, where the delta rule and attention weigh more.
+constexpr double kOtherPassWork = 0.15;
 // Of one core, per byte read: the kernel's part and the checksum.
 constexpr double kReadSeconds = 0.15e-9;
 // The share of a reply's misses that look-ahead asks for while the layer before computes, and what
@@ -82,9 +84,11 @@ double PassTime(const ModelShape& shape, const Rates& rates, const Plan& plan, d
   const double expert_operations = layers * chosen * shape.expert_operations;
   const double dense =
       (shape.cost.operations - shape.cost.head_operations - expert_operations) / layers;
-  const double trunk = rows * dense / rates.dense_pass;
-  const double compute = rows * chosen * shape.expert_operations / rates.expert_pass;
-  const double read = misses * shape.record_bytes / rates.ordered;
+  const double bytes = misses * shape.record_bytes;
+  const double trunk = rows * dense / rates.dense_pass * (1 + kOtherPassWork);
+  const double compute = rows * chosen * shape.expert_operations / rates.expert_pass +
+                         bytes * kReadSeconds / plan.threads;
+  const double read = bytes / rates.ordered;
   const double lacking = shape.config.num_experts - plan.slots / layers;
   const double staged = lacking > 0 ? std::min(1.0, plan.sweep_records / lacking) : 1;
   const double late = read - std::min(trunk, staged * read);
