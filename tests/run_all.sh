@@ -43,6 +43,8 @@ stage "program" "$python" tests/program_test.py "$build/slotstream" "$scratch"
 stage "measuring commands" "$python" tests/measuring_test.py "$build/slotstream" "$scratch"
 stage "server" "$python" tests/server_test.py "$build/slotstream" "$scratch"
 stage "client libraries" "$python" tests/clients_test.py "$build/slotstream" "$scratch"
+stage "structured output" "$python" tests/structured_test.py "$build/slotstream" \
+  "$build/tests/constraint_tool" "$scratch"
 if [[ -e $build/slotstream-bench ]]; then
   stage "benchmarks run" "$python" tests/bench_test.py "$build/slotstream-bench" "$scratch"
 fi

@@ -120,6 +120,13 @@ Result<generate::GenerationResult> Engine::Run(Job& job) {
       tools = text::ToolSchemas::FromTools(request.chat->tools);
       generation.reply.tools = &tools;
     }
+    std::optional<generate::ConstraintRun> constraint;
+    if (request.constraint != nullptr) {
+      if (!vocabulary_) vocabulary_.emplace(*tokenizer);
+      constraint.emplace(*request.constraint, *vocabulary_, generation.stop_ids,
+                         generation.reply.thinking);
+      generation.constraint = &*constraint;
+    }
     if (job.observer_.on_start) job.observer_.on_start(generation.prompt);
     state::Sequence sequence(loaded_->config());
     return generate::Generate(loaded_->model(), *tokenizer, sequence, generation,

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "engine/loaded_model.h"
+#include "generate/constraint.h"
 #include "generate/generator.h"
 #include "text/chat_request.h"
 #include "text/tool_schema.h"
@@ -34,6 +35,8 @@ struct Request {
   // How the reply must begin, appended to the prompt and delivered as part of the reply, e.g. the
   // head of a tool call. Control tokens in it act.
   std::string reply_start;
+  // What the reply is held to, `reply_start` included; may be null. See generate::MakeConstraint.
+  std::shared_ptr<const generate::Constraint> constraint;
 };
 
 // The prompt of `request` as ids, `reply_start` included, so that a caller may know its length
@@ -87,6 +90,7 @@ class Engine {
   Result<generate::GenerationResult> Run(Job& job);
 
   std::unique_ptr<LoadedModel> loaded_;
+  std::optional<generate::VocabularyIndex> vocabulary_;  // the worker's, from its first constraint
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Job>> queue_;

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "generate/constraint.h"
 #include "generate/reply_parser.h"
 #include "generate/sampling_params.h"
 #include "model/model.h"
@@ -30,12 +31,14 @@ struct Generation {
   bool single_call = false;        // the reply ends after its first complete tool call
   // Wants on_token, with so many alternatives; at most kMostAlternatives.
   std::optional<size_t> alternatives;
+  // Holds the reply to a grammar; fresh, may be null. Log-probabilities stay the model's own.
+  ConstraintRun* constraint = nullptr;
 };
 
 inline constexpr size_t kMostAlternatives = 20;  // OpenAI's bound
 
 enum class FinishReason {
-  kStopToken,
+  kStopToken,  // or nothing else could follow
   kStopString,
   kLength,   // max_tokens
   kContext,  // the context is full

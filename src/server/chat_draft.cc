@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "server/reply_format.h"
 #include "server/sampling_fields.h"
 
 namespace slotstream::server {
@@ -166,6 +167,7 @@ bool ApplyEffort(std::string_view level, ChatDraft& draft) {
 
 FinishedChat FinishChat(ChatDraft draft) {
   FinishedChat finished;
+  finished.shape = std::move(draft.shape);
   OrderAnswers(draft.messages);
   for (DraftMessage& message : draft.messages) {
     finished.chat.messages.push_back(std::move(message.message));
@@ -179,6 +181,14 @@ FinishedChat FinishChat(ChatDraft draft) {
         draft.tool_name = draft.tools[0]["function"]["name"].get<std::string>();
       }
       if (!draft.tool_name.empty()) finished.reply_start += draft.tool_name + ">\n";
+      finished.shape.calls = generate::ReplyShape::Calls::kForced;
+      finished.shape.tool = draft.tool_name;
+    } else if (!finished.shape.strict.empty() ||
+               finished.shape.document != generate::ReplyShape::Document::kNone) {
+      finished.shape.calls = generate::ReplyShape::Calls::kStrict;
+    }
+    if (finished.shape.calls != generate::ReplyShape::Calls::kFree) {
+      finished.shape.tools = draft.tools;
     }
     finished.chat.tools = std::move(draft.tools);
   }
@@ -187,12 +197,17 @@ FinishedChat FinishChat(ChatDraft draft) {
   return finished;
 }
 
-void SetChat(ChatDraft draft, engine::Request& request) {
+std::optional<ApiError> SetChat(ChatDraft draft, engine::Request& request) {
   FinishedChat finished = FinishChat(std::move(draft));
   request.sampling =
       DefaultSampling(finished.chat.enable_thinking.value_or(false), !finished.chat.tools.empty());
+  // Brackets and quotes come again and again.
+  if (finished.shape.document != generate::ReplyShape::Document::kNone) {
+    request.sampling.presence_penalty = 0;
+  }
   request.chat = std::move(finished.chat);
   request.reply_start = std::move(finished.reply_start);
+  return HoldReply(finished.shape, request);
 }
 
 }  // namespace slotstream::server

@@ -5,6 +5,7 @@
 #include "server/generating_route.h"
 #include "server/ollama_reply.h"
 #include "server/plain_reply.h"
+#include "server/reply_format.h"
 #include "server/request_body.h"
 #include "server/routes.h"
 #include "server/sampling_fields.h"
@@ -46,9 +47,6 @@ std::optional<ApiError> ReadShared(Fields& fields, OllamaCall& call) {
     }
     if (options.error()) return options.error();
   }
-  if (const Json* format = fields.Get("format"); format != nullptr && *format != "") {
-    fields.Refuse("format", "not offered: replies are not held to a grammar");
-  }
   const int64_t top = fields.Integer("top_logprobs").value_or(0);
   if (fields.Bool("logprobs").value_or(false)) {
     if (top < 0 || top > static_cast<int64_t>(generate::kMostAlternatives)) {
@@ -77,7 +75,12 @@ std::optional<ApiError> ReadChat(const Json& body, OllamaCall& call) {
     if (auto error = ReadChatTools(*tools, draft)) return error;
   }
   ReadThink(fields, draft);
-  if (!call.load) SetChat(std::move(draft), call.request);
+  if (const Json* format = fields.Get("format")) {
+    if (auto error = ReadOllamaFormat(*format, draft.shape)) return error;
+  }
+  if (!call.load) {
+    if (auto error = SetChat(std::move(draft), call.request)) return error;
+  }
   return ReadShared(fields, call);
 }
 
@@ -91,11 +94,13 @@ std::optional<ApiError> ReadGenerate(const Json& body, const text::Tokenizer* to
   ChatDraft draft;
   ReadThink(fields, draft);
   call.request.sampling = DefaultSampling(draft.thinking, false);
-  if (!suffix.empty()) {
+  if (const Json* format = fields.Get("format")) {
+    if (auto error = ReadOllamaFormat(*format, draft.shape)) return error;
+  }
+  if (!suffix.empty() || fields.Bool("raw").value_or(false)) {
     call.request.text = prompt;
-    FillIn(tokenizer, suffix, call.request);
-  } else if (fields.Bool("raw").value_or(false)) {
-    call.request.text = prompt;
+    if (!suffix.empty()) FillIn(tokenizer, suffix, call.request);
+    if (auto error = HoldReply(draft.shape, call.request)) return error;
   } else {
     if (const std::string system = fields.String("system").value_or(""); !system.empty()) {
       draft.messages.push_back({});
@@ -108,7 +113,7 @@ std::optional<ApiError> ReadGenerate(const Json& body, const text::Tokenizer* to
       content.insert(content.begin(), images->size(), {text::ContentItem::Kind::kImage, ""});
     }
     content.push_back({text::ContentItem::Kind::kText, prompt});
-    SetChat(std::move(draft), call.request);
+    if (auto error = SetChat(std::move(draft), call.request)) return error;
   }
   return ReadShared(fields, call);
 }

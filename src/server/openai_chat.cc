@@ -8,6 +8,7 @@
 #include "server/generating_route.h"
 #include "server/openai_reply.h"
 #include "server/plain_reply.h"
+#include "server/reply_format.h"
 #include "server/request_body.h"
 #include "server/routes.h"
 #include "server/sampling_fields.h"
@@ -59,16 +60,6 @@ void ReadLimits(Fields& fields, engine::Request& request) {
   }
 }
 
-void ReadFormat(Fields& fields) {
-  const Json* format = fields.Object("response_format");
-  if (format == nullptr) return;
-  const std::string_view type = TextOf(Fields(*format).Get("type"));
-  if (type != "text") {
-    fields.Refuse("response_format",
-                  fmt::format("{:?} is not offered: replies are not held to a grammar", type));
-  }
-}
-
 std::optional<ApiError> ReadCall(const Json& body, ChatCall& call) {
   Fields fields(body);
   ChatDraft draft;
@@ -85,9 +76,11 @@ std::optional<ApiError> ReadCall(const Json& body, ChatCall& call) {
     if (auto error = ReadToolChoice(*choice, draft)) return error;
   }
   ReadThinking(fields, draft);
-  ReadFormat(fields);
+  if (const Json* format = fields.Object("response_format")) {
+    if (auto error = ReadFormat(*format, "response_format", draft.shape)) return error;
+  }
   engine::Request& request = call.generation.request;
-  SetChat(std::move(draft), request);
+  if (auto error = SetChat(std::move(draft), request)) return error;
   ReadSampling(fields, request.sampling);
   request.single_call = !fields.Bool("parallel_tool_calls").value_or(true);
   ReadLimits(fields, request);

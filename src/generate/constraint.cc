@@ -1,0 +1,138 @@
+#include "generate/constraint.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+namespace slotstream::generate {
+namespace {
+
+using Phase = ConstraintRun::State::Phase;
+
+constexpr std::string_view kReasoningEnd = "</think>";
+
+// Bytes of `tag` that the text ends with after `byte`. Its first byte is nowhere else in it.
+size_t Match(std::string_view tag, size_t matched, char byte) {
+  if (byte == tag[matched]) return matched + 1;
+  return byte == tag[0] ? 1 : 0;
+}
+
+}  // namespace
+
+ConstraintRun::ConstraintRun(const Constraint& constraint, VocabularyIndex& vocabulary,
+                             std::vector<uint32_t> stop_ids, bool in_reasoning)
+    : constraint_(constraint),
+      vocabulary_(vocabulary),
+      stop_ids_(std::move(stop_ids)),
+      machine_(constraint.grammar, vocabulary.tags()),
+      masks_(machine_, vocabulary),
+      mask_(vocabulary.tokenizer().vocab_size()) {
+  if (in_reasoning) {
+    state_.phase = Phase::kReasoning;
+  } else if (!constraint.trigger.empty()) {
+    state_.phase = Phase::kFree;
+  } else {
+    Hold(constraint.grammar.root());
+  }
+}
+
+void ConstraintRun::Hold(NodeId node) { state_ = {Phase::kHeld, 0, machine_.Start(frames_, node)}; }
+
+std::string_view ConstraintRun::Tag() const {
+  return state_.phase == Phase::kReasoning ? kReasoningEnd : std::string_view(constraint_.trigger);
+}
+
+bool ConstraintRun::Ends(uint32_t id) const {
+  return std::ranges::find(stop_ids_, id) != stop_ids_.end();
+}
+
+bool ConstraintRun::MayEnd() const {
+  if (state_.phase != Phase::kHeld) return state_.phase == Phase::kFree;
+  return std::ranges::find(state_.stacks, kBottom) != state_.stacks.end();
+}
+
+bool ConstraintRun::Finished() const {
+  return state_.phase == Phase::kHeld && state_.stacks == Stacks{kBottom};
+}
+
+// The bytes complete the tag and go on, so that text of two phases would be one token.
+bool ConstraintRun::CrossesTag(std::string_view bytes) const {
+  size_t matched = state_.matched;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    matched = Match(Tag(), matched, bytes[i]);
+    if (matched == Tag().size()) return i + 1 < bytes.size();
+  }
+  return false;
+}
+
+void ConstraintRun::Filter(std::span<float> logits) {
+  if (state_.phase != Phase::kHeld) return FilterFree(logits);
+  mask_.Clear();
+  masks_.Build(frames_, state_.stacks, mask_);
+  if (MayEnd() || mask_.Empty()) {
+    for (uint32_t id : stop_ids_) {
+      if (id < vocabulary_.tokenizer().vocab_size()) mask_.Set(id);
+    }
+  }
+  mask_.Apply(logits);
+}
+
+void ConstraintRun::FilterFree(std::span<float> logits) const {
+  constexpr float never = -std::numeric_limits<float>::infinity();
+  for (uint32_t id : vocabulary_.beyond_tags()) {
+    if (id < logits.size() && CrossesTag(*vocabulary_.tokenizer().TokenBytes(id))) {
+      logits[id] = never;
+    }
+  }
+  if (MayEnd()) return;
+  for (uint32_t id : stop_ids_) {
+    if (id < logits.size()) logits[id] = never;
+  }
+}
+
+bool ConstraintRun::Accept(uint32_t id) {
+  if (Ends(id)) return MayEnd();
+  const text::Tokenizer& tokenizer = vocabulary_.tokenizer();
+  const auto bytes = tokenizer.TokenBytes(id);
+  if (!bytes) return false;
+  if (state_.phase != Phase::kHeld) {
+    if (CrossesTag(*bytes)) return false;
+    AcceptFree(id);
+    return true;
+  }
+  Stacks stacks = state_.stacks, next;
+  if (tokenizer.IsAddedToken(id)) {
+    machine_.StepTag(frames_, stacks, id, next);
+    stacks.swap(next);
+  } else {
+    for (size_t i = 0; i < bytes->size() && !stacks.empty(); ++i) {
+      machine_.Step(frames_, stacks, static_cast<uint8_t>((*bytes)[i]), next);
+      stacks.swap(next);
+    }
+    if (bytes->empty()) return false;
+  }
+  if (stacks.empty()) return false;
+  state_.stacks = std::move(stacks);
+  if (Finished() && !constraint_.trigger.empty()) state_ = {Phase::kFree, 0, {}};
+  return true;
+}
+
+void ConstraintRun::AcceptFree(uint32_t id) {
+  // Readers of the reply don't see special tokens.
+  if (vocabulary_.tokenizer().IsSpecial(id)) return;
+  size_t matched = state_.matched;
+  const std::string_view bytes = *vocabulary_.tokenizer().TokenBytes(id);
+  for (char byte : bytes) matched = Match(Tag(), matched, byte);
+  if (matched < Tag().size()) {
+    state_.matched = static_cast<uint8_t>(matched);
+  } else if (state_.phase == Phase::kFree) {
+    Hold(constraint_.grammar.root());
+  } else if (constraint_.trigger.empty()) {
+    Hold(constraint_.after_reasoning);
+  } else {
+    state_ = {Phase::kFree, 0, {}};
+  }
+}
+
+}  // namespace slotstream::generate
