@@ -19,6 +19,9 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
   command.add_option("--model", options.directory, "Checkpoint directory, original or packed")
       ->required()
       ->type_name("DIR");
+  command
+      .add_option("--mirror", options.mirror, "A copy of the model on another disk, to read both")
+      ->type_name("DIR");
   command.add_option("--slots", options.slots, "Expert slots in memory (default: what fits)")
       ->check(CLI::PositiveNumber);
   command.add_option("--memory-gb", options.memory_gb,
@@ -43,6 +46,7 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
 Result<engine::LoadOptions> ToLoadOptions(const ModelOptions& options, const CLI::App& command) {
   engine::LoadOptions load;
   load.directory = options.directory;
+  load.mirror = options.mirror;
   load.kernels = options.isa;
   SS_ASSIGN_OR_RETURN(load.wishes.compute, kernels::ParseComputeMode(options.compute));
   if (options.io == "uring") load.io = io::BackendKind::kUring;

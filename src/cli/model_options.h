@@ -18,6 +18,7 @@ struct ModelOptions {
   uint32_t max_context = 0;  // 0: not given
   int threads = 0;
   double memory_gb = 0;
+  std::string mirror;  // empty: none
   std::string io = "auto";
   std::string isa = "auto";
   std::string compute = std::string(kernels::NameOf(kernels::kDefaultComputeMode));

@@ -88,6 +88,8 @@ Status WriteStatsJson(const RunReport& report, const std::string& path) {
                        {"swept", stats.swept},
                        {"evictions", stats.evictions},
                        {"retries", stats.retries},
+                       {"read_ahead", stats.read_ahead},
+                       {"wasted", stats.wasted},
                        {"bytes_read", stats.bytes_read},
                        {"read_ns", stats.read_nanos},
                        {"wait_ns", stats.wait_nanos}}},

@@ -1,10 +1,12 @@
 // A checkpoint made ready to run: opened, planned, loaded, with everything that a pass needs.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -24,11 +26,15 @@ namespace slotstream::engine {
 struct LoadOptions {
   std::string directory;
   plan::Wishes wishes;
+  // A copy of `directory` on another disk, empty for none: reads go where they are done first.
+  std::string mirror;
   io::BackendKind io = io::BackendKind::kAuto;
   std::string kernels = "auto";  // see kernels::SelectKernels
   // Records which tokens go to which experts; may be null. Must outlive the model, and can be
   // finished whenever no request runs.
   experts::TraceWriter* trace = nullptr;
+  // Ends loading with kCancelled once it is true; may be null.
+  const std::atomic<bool>* cancel = nullptr;
   // Makes the reads' backends; empty means io::MakeBackend. Tests put faults here.
   std::function<Result<std::unique_ptr<io::ReadBackend>>(size_t depth)> make_backend;
 };
@@ -56,11 +62,16 @@ class LoadedModel {
   const checkpoint::GenerationConfig& generation_config() const { return generation_config_; }
 
  private:
+  using Copies = std::vector<std::pair<const io::File*, const io::File*>>;
+
   LoadedModel() = default;
+  Status OpenMirror(const std::string& directory);
   Status LoadTokenizer();
   Status LoadStores(const LoadOptions& options, std::vector<std::string>& notes);
 
   std::unique_ptr<checkpoint::Checkpoint> checkpoint_;
+  std::vector<std::unique_ptr<io::File>> mirror_files_;
+  Copies copies_;  // files of the checkpoint, and theirs in the mirror
   plan::Plan plan_;
   const kernels::KernelTable* kernels_ = nullptr;
   std::string io_name_;

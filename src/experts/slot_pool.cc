@@ -21,15 +21,23 @@ Result<SlotPool> SlotPool::Create(uint32_t slots, size_t record_bytes, uint32_t 
 SlotPool::SlotPool(AlignedBuffer memory, uint32_t slots, size_t record_bytes, uint32_t layers,
                    uint32_t experts_per_layer, std::unique_ptr<Policy> policy)
     : memory_(std::move(memory)),
-      record_bytes_(record_bytes),
       experts_per_layer_(experts_per_layer),
       policy_(std::move(policy)),
+      data_(slots),
       slot_of_(size_t{layers} * experts_per_layer, -1),
       entry_of_(slots, kNone),
       pins_(slots, 0),
       claimed_(slots, false) {
   free_.reserve(slots);
-  for (uint32_t slot = slots; slot > 0; --slot) free_.push_back(slot - 1);
+  for (uint32_t slot = slots; slot > 0; --slot) {
+    data_[slot - 1] = memory_.data() + (slot - 1) * record_bytes;
+    free_.push_back(slot - 1);
+  }
+}
+
+std::byte* SlotPool::Exchange(uint32_t slot, std::byte* other) {
+  assert(claimed_[slot]);
+  return std::exchange(data_[slot], other);
 }
 
 void SlotPool::Pin(uint32_t slot) {

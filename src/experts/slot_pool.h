@@ -41,10 +41,11 @@ class SlotPool {
   int32_t Find(ExpertKey key) const { return slot_of_[Index(key)]; }
   // Tells the policy that the slot's entry was used.
   void Use(uint32_t slot) { policy_->Used(slot); }
-  std::byte* data(uint32_t slot) { return memory_.data() + size_t{slot} * record_bytes_; }
-  const std::byte* data(uint32_t slot) const {
-    return memory_.data() + size_t{slot} * record_bytes_;
-  }
+  std::byte* data(uint32_t slot) { return data_[slot]; }
+  const std::byte* data(uint32_t slot) const { return data_[slot]; }
+  // Gives the memory of a claimed slot away for `other` of the same size, which holds what the slot
+  // was claimed for: a record that was read elsewhere comes into the pool without being copied.
+  std::byte* Exchange(uint32_t slot, std::byte* other);
 
   void Pin(uint32_t slot);
   void Unpin(uint32_t slot);
@@ -67,9 +68,9 @@ class SlotPool {
   uint32_t Index(ExpertKey key) const { return key.layer * experts_per_layer_ + key.expert; }
 
   AlignedBuffer memory_;
-  size_t record_bytes_;
   uint32_t experts_per_layer_;
   std::unique_ptr<Policy> policy_;
+  std::vector<std::byte*> data_;    // per slot
   std::vector<int32_t> slot_of_;    // per expert, -1 if not held
   std::vector<uint32_t> entry_of_;  // per slot: what it holds or is claimed for, or kNone
   std::vector<uint32_t> pins_;      // per slot

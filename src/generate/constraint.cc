@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace slotstream::generate {
 namespace {
 
 using Phase = ConstraintRun::State::Phase;
+
+// Frames of the past are dropped beyond so many, which is 5 MB.
+constexpr size_t kMostFrames = 1 << 15;
 
 constexpr std::string_view kReasoningEnd = "</think>";
 
@@ -27,6 +31,7 @@ ConstraintRun::ConstraintRun(const Constraint& constraint, VocabularyIndex& voca
       stop_ids_(std::move(stop_ids)),
       machine_(constraint.grammar, vocabulary.tags()),
       masks_(machine_, vocabulary),
+      most_frames_(kMostFrames),
       mask_(vocabulary.tokenizer().vocab_size()) {
   if (in_reasoning) {
     state_.phase = Phase::kReasoning;
@@ -37,7 +42,18 @@ ConstraintRun::ConstraintRun(const Constraint& constraint, VocabularyIndex& voca
   }
 }
 
-void ConstraintRun::Hold(NodeId node) { state_ = {Phase::kHeld, 0, machine_.Start(frames_, node)}; }
+void ConstraintRun::Hold(NodeId node) {
+  state_ = {Phase::kHeld, 0, std::make_shared<FrameStore>(), {}};
+  state_.stacks = machine_.Start(*state_.frames, node);
+}
+
+void ConstraintRun::DropFrames() {
+  auto fresh = std::make_shared<FrameStore>();
+  std::unordered_map<FrameId, FrameId> copied;
+  for (FrameId& id : state_.stacks) id = state_.frames->CopyTo(*fresh, id, copied);
+  state_.frames = std::move(fresh);
+  most_frames_ = std::max(kMostFrames, 2 * state_.frames->size());
+}
 
 std::string_view ConstraintRun::Tag() const {
   return state_.phase == Phase::kReasoning ? kReasoningEnd : std::string_view(constraint_.trigger);
@@ -69,7 +85,7 @@ bool ConstraintRun::CrossesTag(std::string_view bytes) const {
 void ConstraintRun::Filter(std::span<float> logits) {
   if (state_.phase != Phase::kHeld) return FilterFree(logits);
   mask_.Clear();
-  masks_.Build(frames_, state_.stacks, mask_);
+  masks_.Build(*state_.frames, state_.stacks, mask_);
   if (MayEnd() || mask_.Empty()) {
     for (uint32_t id : stop_ids_) {
       if (id < vocabulary_.tokenizer().vocab_size()) mask_.Set(id);
@@ -101,21 +117,33 @@ bool ConstraintRun::Accept(uint32_t id) {
     AcceptFree(id);
     return true;
   }
-  Stacks stacks = state_.stacks, next;
+  Stacks stacks = state_.stacks;
   if (tokenizer.IsAddedToken(id)) {
-    machine_.StepTag(frames_, stacks, id, next);
-    stacks.swap(next);
-  } else {
-    for (size_t i = 0; i < bytes->size() && !stacks.empty(); ++i) {
-      machine_.Step(frames_, stacks, static_cast<uint8_t>((*bytes)[i]), next);
-      stacks.swap(next);
+    machine_.StepTag(*state_.frames, state_.stacks, id, stacks);
+  } else if (bytes->empty()) {
+    return false;
+  } else if (!Follow(*bytes, stacks)) {
+    // Where there are more than kMostStacks within the token, those that take it may be the last.
+    for (FrameId frame : state_.stacks) {
+      stacks = {frame};
+      if (Follow(*bytes, stacks)) break;
     }
-    if (bytes->empty()) return false;
   }
   if (stacks.empty()) return false;
   state_.stacks = std::move(stacks);
-  if (Finished() && !constraint_.trigger.empty()) state_ = {Phase::kFree, 0, {}};
+  if (state_.frames->size() > most_frames_) DropFrames();
+  if (Finished() && !constraint_.trigger.empty()) state_ = {Phase::kFree, 0, nullptr, {}};
   return true;
+}
+
+bool ConstraintRun::Follow(std::string_view bytes, Stacks& stacks) {
+  Stacks next;
+  for (char byte : bytes) {
+    if (stacks.empty()) return false;
+    machine_.Step(*state_.frames, stacks, static_cast<uint8_t>(byte), next);
+    stacks.swap(next);
+  }
+  return !stacks.empty();
 }
 
 void ConstraintRun::AcceptFree(uint32_t id) {
@@ -131,7 +159,7 @@ void ConstraintRun::AcceptFree(uint32_t id) {
   } else if (constraint_.trigger.empty()) {
     Hold(constraint_.after_reasoning);
   } else {
-    state_ = {Phase::kFree, 0, {}};
+    state_ = {Phase::kFree, 0, nullptr, {}};
   }
 }
 

@@ -6,8 +6,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "generate/frame_store.h"
 #include "generate/grammar.h"
 #include "generate/grammar_machine.h"
 #include "generate/mask_builder.h"
@@ -48,7 +50,8 @@ class ConstraintRun {
   struct State {
     enum class Phase : uint8_t { kReasoning, kFree, kHeld } phase = Phase::kHeld;
     uint8_t matched = 0;  // bytes of the tag that ends the phase, at the end of the text
-    Stacks stacks;        // of kHeld
+    std::shared_ptr<FrameStore> frames;  // of kHeld; another when it has grown
+    Stacks stacks;                       // likewise
   };
   const State& state() const { return state_; }
   void Restore(const State& state) { state_ = state; }
@@ -59,6 +62,9 @@ class ConstraintRun {
   void FilterFree(std::span<float> logits) const;
   void AcceptFree(uint32_t id);
   void Hold(NodeId node);
+  // Runs the stacks over a token's bytes; false: none is left.
+  bool Follow(std::string_view bytes, Stacks& stacks);
+  void DropFrames();
   bool Ends(uint32_t id) const;
 
   const Constraint& constraint_;
@@ -66,7 +72,7 @@ class ConstraintRun {
   const std::vector<uint32_t> stop_ids_;
   GrammarMachine machine_;
   MaskBuilder masks_;
-  FrameStore frames_;
+  size_t most_frames_;
   TokenMask mask_;
   State state_;
 };

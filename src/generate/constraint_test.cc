@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "generate/constraint_test_support.h"
 
@@ -116,18 +119,17 @@ TEST(Constraint, JoinedSchemas) {
 TEST(Constraint, NamesWhatIsNotKept) {
   EXPECT_THAT(ErrorOf(R"({"properties": {"a/b": {"type": "array", "uniqueItems": true}}})"),
               HasSubstr("format#/properties/a~1b/uniqueItems"));
-  EXPECT_THAT(ErrorOf(R"({"type": "string", "pattern": "(?=a)"
-})"), HasSubstr("format#/pattern"));
+  EXPECT_THAT(ErrorOf(R"x({"type": "string", "pattern": "(?=a)"})x"), HasSubstr("format#/pattern"));
   EXPECT_THAT(ErrorOf(R"({"format": "iri"})"), HasSubstr("format#/format"));
-EXPECT_THAT(ErrorOf(R"({"not": {}})"), HasSubstr("\"not\""));
-EXPECT_THAT(ErrorOf(R"({"type": "text"})"), HasSubstr("format#/type"));
-EXPECT_THAT(ErrorOf(R"({"$ref": "#/$defs/none"})"), HasSubstr("not in the schema"));
-EXPECT_THAT(ErrorOf(R"({"$ref": "http://x/y"})"), HasSubstr("within the schema"));
-EXPECT_THAT(ErrorOf(R"({"items": 5})"), HasSubstr("format#/items"));
-EXPECT_THAT(ErrorOf(R"({"type": "integer", "minimum": 5, "maximum": 4})"), HasSubstr("nothing"));
-EXPECT_THAT(ErrorOf(R"({"enum": []})"), HasSubstr("nothing"));
-EXPECT_THAT(ErrorOf(R"({"type": "number", "multipleOf": 0.5})"), HasSubstr("multipleOf"));
-EXPECT_THAT(ErrorOf(R"({"minLength": -1})"), HasSubstr("not a count"));
+  EXPECT_THAT(ErrorOf(R"({"not": {}})"), HasSubstr("\"not\""));
+  EXPECT_THAT(ErrorOf(R"({"type": "text"})"), HasSubstr("format#/type"));
+  EXPECT_THAT(ErrorOf(R"({"$ref": "#/$defs/none"})"), HasSubstr("not in the schema"));
+  EXPECT_THAT(ErrorOf(R"({"$ref": "http://x/y"})"), HasSubstr("within the schema"));
+  EXPECT_THAT(ErrorOf(R"({"items": 5})"), HasSubstr("format#/items"));
+  EXPECT_THAT(ErrorOf(R"({"type": "integer", "minimum": 5, "maximum": 4})"), HasSubstr("nothing"));
+  EXPECT_THAT(ErrorOf(R"({"enum": []})"), HasSubstr("nothing"));
+  EXPECT_THAT(ErrorOf(R"({"type": "number", "multipleOf": 0.5})"), HasSubstr("multipleOf"));
+  EXPECT_THAT(ErrorOf(R"({"minLength": -1})"), HasSubstr("not a count"));
 }
 
 TEST(Constraint, HostileSchemas) {
@@ -167,6 +169,53 @@ TEST(Constraint, HostileSchemas) {
   Json deep = true;
   for (int i = 0; i < 300; ++i) deep = Json{{"items", deep}};
   EXPECT_NE(ErrorOf(deep.dump().c_str()), "accepted");
+}
+
+// A mask allows what one stack takes on its own; so does the machine when there are too many.
+TEST(Constraint, TooManyStacks) {
+  const auto constraint = MakeConstraint(SchemaShape(Json::parse(R"({
+      "anyOf": [{"$ref": "#/$defs/x"}, {"$ref": "#/$defs/y"}], "$defs": {
+      "x": {"type": "array", "items": {"$ref": "#"}, "minItems": 1}, "y": {"type": "array",
+      "maxItems": 5, "items": {"$ref": "#"}}}})")));
+  ASSERT_TRUE(constraint);
+  const auto run = Start(**constraint);
+  for (int depth = 0; depth < 12; ++depth) {
+    const auto state = run->state();
+    for (uint32_t id : Allowed(*run)) {
+      ASSERT_TRUE(run->Accept(id)) << *Miniature().TokenBytes(id) << " at " << depth;
+      run->Restore(state);
+    }
+    ASSERT_TRUE(run->Accept(Miniature().Encode("[").value()[0]));
+  }
+  EXPECT_EQ(run->state().stacks.size(), kMostStacks);
+}
+
+TEST(Constraint, FramesOfThePastAreDropped) {
+  const auto constraint = MakeConstraint(SchemaShape(
+      Json::parse(R"({"type": "array", "items": {"type": "integer"}, "maxItems": 1000000})")));
+  ASSERT_TRUE(constraint);
+  const auto run = Start(**constraint);
+  const auto accept = [&](std::string_view text) {
+    for (uint32_t id : Miniature().Encode(text).value()) {
+      if (!run->Accept(id)) return false;
+    }
+    return true;
+  };
+  ASSERT_TRUE(accept("[1"));
+  const auto early = run->state();
+  const std::vector<uint32_t> allowed = Allowed(*run);
+  size_t most = 0;
+  for (int i = 0; i < 30'000; ++i) {
+    ASSERT_TRUE(accept(",1"));
+    most = std::max(most, run->state().frames->size());
+  }
+  EXPECT_GT(most, 30'000u);
+  EXPECT_LT(most, 40'000u);
+  EXPECT_EQ(Allowed(*run), allowed);
+  run->Restore(early);
+  EXPECT_EQ(Allowed(*run), allowed);
+  EXPECT_TRUE(accept(",2]"));
+  EXPECT_TRUE(run->Finished());
 }
 
 TEST(Constraint, CountsAreNotExpanded) {

@@ -22,4 +22,17 @@ void FrameStore::Clear() {
   ids_.clear();
 }
 
+FrameId FrameStore::CopyTo(FrameStore& other, FrameId id,
+                           std::unordered_map<FrameId, FrameId>& copied) const {
+  std::vector<FrameId> path;
+  for (; id != kBottom && !copied.contains(id); id = at(id).below) path.push_back(id);
+  FrameId copy = id == kBottom ? kBottom : copied[id];
+  for (; !path.empty(); path.pop_back()) {
+    Frame frame = at(path.back());
+    frame.below = copy;
+    copy = copied[path.back()] = other.Intern(frame);
+  }
+  return copy;
+}
+
 }  // namespace slotstream::generate

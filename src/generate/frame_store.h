@@ -42,6 +42,8 @@ class FrameStore {
   const Frame& at(FrameId id) const { return frames_[id]; }
   size_t size() const { return frames_.size(); }
   void Clear();
+  // The stack `id` in another store; `copied` has what is there already.
+  FrameId CopyTo(FrameStore& other, FrameId id, std::unordered_map<FrameId, FrameId>& copied) const;
 
   // Sets of frames: after Begin each frame is new once.
   void BeginSet() { ++set_; }

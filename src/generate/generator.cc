@@ -38,6 +38,7 @@ Status Prefill(model::Model& model, state::Sequence& sequence, std::span<const u
     pass.logit_rows = last ? 1 : 0;
     pass.logits = logits.data();
     pass.admit_experts = last;
+    pass.rows_after = prompt.size() - first - rows;
     pass.cancel = &cancel;
     SS_RETURN_IF_ERROR(model.Forward(pass, sequence));
     first += rows;
@@ -105,6 +106,7 @@ Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& to
   std::vector<float> logits(model.config().vocab_size);
   const size_t tokens = std::min<size_t>(tokenizer.vocab_size(), logits.size());
   Sampler sampler(generation.sampling, tokens);
+  sampler.AcceptPrompt(generation.prompt);
   ReplyParser parser(tokenizer, generation.reply);
   std::vector<ReplyEvent> events;
   bool called = false;

@@ -53,6 +53,7 @@ void GrammarMachine::Run::Enter(NodeId id, FrameId below) {
   if (const auto* words = std::get_if<WordsNode>(&node)) {
     Words(*words, frame, {0, static_cast<uint32_t>(words->words.size()), 0});
   } else if (const auto* choice = std::get_if<ChoiceNode>(&node)) {
+    if (!entered.emplace(id, below).second) return;
     for (NodeId way : choice->ways) Enter(way, below);
   } else if (std::get_if<SequenceNode>(&node) != nullptr) {
     frame.depth = depth;

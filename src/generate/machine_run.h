@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "generate/grammar_machine.h"
@@ -42,6 +44,8 @@ struct GrammarMachine::Run {
   const Grammar& grammar;
   FrameStore& frames;
   Stacks& to;
+  // Choices that were entered, and on what: a schema may lead to one in very many ways.
+  std::set<std::pair<NodeId, FrameId>> entered;
 
   Run(GrammarMachine& owner, FrameStore& store, Stacks& result);
 

@@ -39,7 +39,8 @@ std::string_view PatternOfFormat(std::string_view format) {
 Result<Pattern> Pattern::Compile(std::string_view text, const std::vector<CharRange>& barred) {
   Pattern pattern;
   SS_RETURN_IF_ERROR(PatternParser(text, barred, pattern).Run());
-  pattern.Measure();
+  pattern.MeasureShortest();
+  pattern.MeasureLongest();
   return pattern;
 }
 
@@ -70,14 +71,12 @@ Result<Pattern> Pattern::Bounded(uint64_t min, uint64_t max) const {
       state.next = static_cast<uint32_t>((last ? count : count + 1) * size + states_[i].next);
     }
   }
-  bounded.Measure();
+  bounded.MeasureShortest();
   return bounded;
 }
 
-// Rounds until nothing changes; a longest way that still grows after as many rounds as there are
-// states goes through a loop.
-void Pattern::Measure() {
-  constexpr uint64_t endless = UINT64_MAX;
+// Rounds until nothing changes.
+void Pattern::MeasureShortest() {
   states_[end_].shortest = 0;
   for (bool changed = true; changed;) {
     changed = false;
@@ -90,6 +89,12 @@ void Pattern::Measure() {
       changed |= best != std::exchange(state.shortest, best);
     }
   }
+}
+
+// Likewise; a longest way that still grows after as many rounds as there are states goes through a
+// loop.
+void Pattern::MeasureLongest() {
+  constexpr uint64_t endless = UINT64_MAX;
   bool changed = true;
   for (size_t round = 0; changed; ++round) {
     changed = false;

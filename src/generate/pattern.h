@@ -43,10 +43,11 @@ class Pattern {
     uint32_t next = 0;
     std::vector<uint32_t> free;  // where it goes without reading
     uint32_t shortest = kNever;  // characters to the end
-    uint64_t longest = 0;        // likewise; UINT64_MAX: without a bound
+    uint64_t longest = 0;        // likewise; UINT64_MAX: without a bound. Not of Bounded
   };
 
-  void Measure();
+  void MeasureShortest();
+  void MeasureLongest();
 
   std::vector<State> states_;
   uint32_t start_ = 0, end_ = 0;

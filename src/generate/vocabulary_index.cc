@@ -6,6 +6,9 @@
 namespace slotstream::generate {
 namespace {
 
+// Lists of tokens with their lengths that are kept; one has 2 MB at 250,000 tokens.
+constexpr size_t kMostStays = 8;
+
 std::vector<std::pair<std::string, uint32_t>> OrdinaryTokens(const text::Tokenizer& tokenizer) {
   std::vector<std::pair<std::string, uint32_t>> tokens;
   for (uint32_t id = 0; id < tokenizer.vocab_size(); ++id) {
@@ -103,6 +106,7 @@ const TextTokens& VocabularyIndex::Text(TextForm form, uint8_t state) {
 }
 
 const std::vector<TextTokens::Stay>& VocabularyIndex::Stays(TextForm form, uint8_t state) {
+  if (stays_.size() >= kMostStays && !stays_.contains({form, state})) stays_.clear();
   auto& stays = stays_[{form, state}];
   if (stays == nullptr) {
     stays = std::make_unique<std::vector<TextTokens::Stay>>();

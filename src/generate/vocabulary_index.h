@@ -65,7 +65,7 @@ class VocabularyIndex {
 
   // Made when first asked for; valid as long as this.
   const TextTokens& Text(TextForm form, uint8_t state);
-  // The tokens of `stays`, one by one, for texts whose length counts.
+  // The tokens of `stays`, one by one, for texts whose length counts; valid until the next call.
   const std::vector<TextTokens::Stay>& Stays(TextForm form, uint8_t state);
 
  private:

@@ -35,10 +35,10 @@ constexpr uint32_t kMaxPassRows = 16'384;
 // From here on a pass needs most experts of a layer, so that it sweeps.
 constexpr uint32_t kSweepRows = 32;
 // 16 records of 2.76 MB: half of the ring keeps the disk busy while the other half is computed.
-constexpr uint32_t kSweepRecords = 16;
+constexpr uint32_t kSweepRecords = 256;
 constexpr uint32_t kMinSweepRecords = 2;
 // Rows in flight: enough for a random-read disk's best depth.
-constexpr uint32_t kNgramAreas = 64;
+constexpr uint32_t kNgramAreas = 256;
 // 2^20 rows of 100 bytes; common n-grams repeat within a conversation.
 constexpr uint64_t kNgramCacheRows = 1 << 20;
 // An n-gram cache takes at most this share of the budget.

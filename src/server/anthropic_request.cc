@@ -108,7 +108,8 @@ std::optional<ApiError> ReadAssistant(const Json& blocks, const std::string& whe
       const std::string name = fields.String("name").value_or("");
       if (name.empty()) fields.Refuse("name", "a tool_use block has no name");
       if (fields.error()) return fields.error();
-      message.message.tool_calls.push_back({name, ReadArguments(fields.Get("input"))});
+      message.message.tool_calls.push_back(
+          {name, ReadArguments(fields.Get("input"), draft.arguments)});
       message.call_ids.push_back(std::string(TextOf(fields.Get("id"))));
     } else if (type == "text" || block.is_string()) {
       const Json list = Json::array({block});
@@ -205,7 +206,7 @@ std::optional<ApiError> ReadOutput(Fields& fields, ChatDraft& draft) {
     if (const Json* format = inner.Object("format")) {
       return ReadFormat(*format, "output_config.format", draft.shape);
     }
-    return inner.error();
+    if (inner.error()) return inner.error();
   }
   const Json* format = fields.Object("output_format");
   return format == nullptr ? std::nullopt : ReadFormat(*format, "output_format", draft.shape);
