@@ -49,7 +49,9 @@ void ExpectValidCalls(const std::string& text, const std::string& only) {
   ASSERT_FALSE(reply.calls.empty()) << text;
   for (const text::ParsedToolCall& call : reply.calls) {
     ASSERT_TRUE(call.declared) << text;
-    if (!only.empty()) ASSERT_EQ(call.name, only);
+    if (!only.empty()) {
+      ASSERT_EQ(call.name, only);
+    }
     const Json arguments = Json::parse(call.arguments, nullptr, false);
     ASSERT_FALSE(arguments.is_discarded()) << call.arguments;
     for (const Json& tool : Tools()) {
@@ -68,7 +70,7 @@ TEST(CallGrammar, ForcedCallsAreValid) {
     for (int round = 0; round < 200; ++round) {
       ConstraintRun run(**constraint, MiniatureIndex(), {StopId()}, false);
       // As a server begins such a reply.
-      for (uint32_t id : Miniature().Encode("<tool_call>\n<function=").value()) {
+      for (uint32_t id : Encode("<tool_call>\n<function=")) {
         ASSERT_TRUE(run.Accept(id));
       }
       const RandomReply reply = DrawReply(run, rng, 60);
@@ -80,7 +82,7 @@ TEST(CallGrammar, ForcedCallsAreValid) {
 
 bool Takes(const Constraint& constraint, const std::string& text) {
   ConstraintRun run(constraint, MiniatureIndex(), {StopId()}, false);
-  for (uint32_t id : Miniature().Encode(text).value()) {
+  for (uint32_t id : Encode(text)) {
     if (!run.Accept(id)) return false;
   }
   return run.MayEnd();

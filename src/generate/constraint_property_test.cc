@@ -137,7 +137,11 @@ class Maker {
           if (Chance(2)) required.push_back(key);
         }
         if (!required.empty()) object["required"] = required;
-        if (Chance(3)) object["additionalProperties"] = Node(depth - 1);
+        if (Chance(3)) {
+          object["additionalProperties"] = Node(depth - 1);
+          // A draw would write names of its own for ever before it met a required one.
+          object["maxProperties"] = object["properties"].size() + 2;
+        }
         if (object["properties"].empty() && !object.contains("additionalProperties")) {
           object["additionalProperties"] = false;
         }

@@ -163,9 +163,8 @@ TEST(Constraint, HostileSchemas) {
   EXPECT_TRUE(Takes(twins, std::string(40, '[') + std::string(40, ']')));
   // Deep documents end at the bound, however the schema invites them.
   EXPECT_FALSE(Takes(R"({"items": {"$ref": "#"}})", std::string(70, '[') + std::string(70, ']')));
-  Json wide = Json::object();
-  for (int i = 0; i < 30'000; ++i) wide["p" + std::to_string(i)] = true;
-  EXPECT_THAT(ErrorOf(Json{{"properties", wide}}.dump().c_str()), HasSubstr("too large"));
+  const Json wide = {{"prefixItems", std::vector<bool>(30'000, true)}};
+  EXPECT_THAT(ErrorOf(wide.dump().c_str()), HasSubstr("too large"));
   Json deep = true;
   for (int i = 0; i < 300; ++i) deep = Json{{"items", deep}};
   EXPECT_NE(ErrorOf(deep.dump().c_str()), "accepted");
@@ -185,7 +184,7 @@ TEST(Constraint, TooManyStacks) {
       ASSERT_TRUE(run->Accept(id)) << *Miniature().TokenBytes(id) << " at " << depth;
       run->Restore(state);
     }
-    ASSERT_TRUE(run->Accept(Miniature().Encode("[").value()[0]));
+    ASSERT_TRUE(run->Accept(Encode("[")[0]));
   }
   EXPECT_EQ(run->state().stacks.size(), kMostStacks);
 }
@@ -196,7 +195,7 @@ TEST(Constraint, FramesOfThePastAreDropped) {
   ASSERT_TRUE(constraint);
   const auto run = Start(**constraint);
   const auto accept = [&](std::string_view text) {
-    for (uint32_t id : Miniature().Encode(text).value()) {
+    for (uint32_t id : Encode(text)) {
       if (!run->Accept(id)) return false;
     }
     return true;
@@ -234,7 +233,7 @@ TEST(Constraint, BehindReasoning) {
   const auto constraint = MakeConstraint(SchemaShape(Json{{"type", "integer"}}));
   const auto run = Start(**constraint, /*in_reasoning=*/true);
   const auto accept = [&](std::string_view text) {
-    for (uint32_t id : Miniature().Encode(text).value()) {
+    for (uint32_t id : Encode(text)) {
       if (!run->Accept(id)) return false;
     }
     return true;

@@ -33,6 +33,10 @@ inline VocabularyIndex& MiniatureIndex() {
 
 inline uint32_t StopId() { return *Miniature().FindAddedToken("<|im_end|>"); }
 
+inline std::vector<uint32_t> Encode(std::string_view text) {
+  return Miniature().Encode(text).value();
+}
+
 inline ReplyShape SchemaShape(const text::OrderedJson& schema) {
   ReplyShape shape;
   shape.document = ReplyShape::Document::kSchema;

@@ -58,6 +58,7 @@ Result<uint64_t> SchemaCompiler::Count(const Json& schema, const char* keyword,
   const Json* value = MemberOf(schema, keyword);
   if (value == nullptr) return otherwise;
   if (value->is_number_unsigned()) return value->get<uint64_t>();
+  if (value->is_number_integer() && value->get<int64_t>() >= 0) return value->get<uint64_t>();
   if (value->is_number_float()) {
     const double number = value->get<double>();
     if (number >= 0 && TypeOfValue(*value) == kIntegerType) {
