@@ -28,9 +28,7 @@ QUESTIONS = {
     "an object by its schema": {"schema": PERSON},
     "strings with lengths": {"schema": SHORT},
     "strings of a narrow format (date-time)": {"schema": DATES},
-    "strings of a wide pattern (`^[^<>]*$`)": {"schema": PATTERN},
-    "tool calls": {"tools": [{"type": "function", "function": {
-        "name": "save", "parameters": PERSON}}]}}
+    "strings of a wide pattern (`^[^<>]*$`)": {"schema": PATTERN}}
 
 
 def main():

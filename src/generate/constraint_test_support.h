@@ -55,6 +55,15 @@ inline std::vector<uint32_t> Allowed(ConstraintRun& run) {
   return ids;
 }
 
+// `bytes` go on with the end of a parameter's frame, as far as `text` ends with it.
+inline bool EndsParameter(std::string_view text, std::string_view bytes) {
+  constexpr std::string_view end = "\n</parameter>";
+  for (size_t n = end.size() - 1; n > 0; --n) {
+    if (text.ends_with(end.substr(0, n))) return end.substr(n).starts_with(bytes);
+  }
+  return end.starts_with(bytes);
+}
+
 // Tokens chosen evenly among those allowed. From `soft` tokens on those are preferred that close
 // things, so that every reply ends. Empty: none was allowed, or the reply had no end.
 struct RandomReply {
@@ -73,14 +82,19 @@ inline RandomReply DrawReply(ConstraintRun& run, std::mt19937& rng, size_t soft)
     std::vector<uint32_t> ids = Allowed(run);
     if (ids.empty()) return reply;
     if (reply.tokens > soft) {
-      std::vector<uint32_t> closing;
+      std::vector<uint32_t> closing, ending;
       for (uint32_t id : ids) {
         const std::string_view bytes = *Miniature().TokenBytes(id);
-        if (id == StopId() || bytes.find_first_not_of("\"]}0\n") == std::string_view::npos) {
-          closing.push_back(id);
-        }
+        if (bytes.find_first_not_of("\"]}0\n") == std::string_view::npos) closing.push_back(id);
+        if (EndsParameter(reply.text, bytes)) ending.push_back(id);
       }
-      if (!closing.empty()) ids = closing;
+      if (std::find(ids.begin(), ids.end(), StopId()) != ids.end()) {
+        ids = {StopId()};
+      } else if (!ending.empty()) {
+        ids = ending;
+      } else if (!closing.empty()) {
+        ids = closing;
+      }
     }
     const uint32_t id = ids[rng() % ids.size()];
     if (id == StopId()) {
