@@ -212,7 +212,7 @@ Status StreamComparison::MeasurePeer() {
   // Its weights as they are in the file: repacked ones would be anonymous memory beyond the limit.
   const Result<PeerSpeed> speed = RunLlamaBench(
       options_.common.peer, options_.peer_model, threads_, std::max<size_t>(options_.prompt, 1),
-      std::max<size_t>(options_.decode, 1), {"-mmp", "1", "--repack", "0"});
+      std::max<size_t>(options_.decode, 1), {"--load-mode", "mmap", "--repack", "0"});
   if (limit_) SS_RETURN_IF_ERROR(limit_->Enter());
   if (!speed) return std::unexpected(speed.error());
   figures_.Add("peer decode", speed->decode);

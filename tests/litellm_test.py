@@ -4,6 +4,7 @@
     litellm_test.py SLOTSTREAM SCRATCH [unittest arguments]
 """
 
+import gc
 import json
 import os
 import sys
@@ -103,15 +104,18 @@ class Provider:
         self.assertEqual(*answers)
 
     def test_cancel(self):
-        before = self.server.metric("generations_cancelled_total")
+        # Slow enough that the story is still being told when it is left.
+        self.server = Server(BINARY, "--isa", "scalar", "--compute", "exact", "--threads", "1")
+        self.addCleanup(self.server.stop)
         stream = self.ask(user("Tell me a story about a fox."), stream=True, max_tokens=4000,
                           temperature=1.5)
         next(iter(stream))
         # litellm has no way to leave a stream but to drop it.
         stream.completion_stream = None
         del stream
+        gc.collect()
         end = time.monotonic() + 60
-        while self.server.metric("generations_cancelled_total") == before:
+        while self.server.metric("generations_cancelled_total") == 0:
             self.assertLess(time.monotonic(), end, "never cancelled")
             time.sleep(0.05)
 
@@ -123,26 +127,7 @@ class Provider:
             self.ask([{"role": "user", "content": "x"}], **self.WRONG)
 
 
-class Structured:
-    """JSON by a schema, of each provider that can ask for it."""
-
-    SCHEMA = {"type": "object", "properties": {"city": {"type": "string"},
-                                               "days": {"type": "integer"}},
-              "required": ["city", "days"], "additionalProperties": False}
-
-    def test_schema(self):
-        wanted = {"type": "json_schema", "json_schema": {
-            "name": "trip", "strict": True, "schema": self.SCHEMA}}
-        for message in (self.ask(user("Plan a trip."), response_format=wanted,
-                                 max_tokens=500).choices[0].message,
-                        self.streamed(user("Plan a trip."), response_format=wanted,
-                                      max_tokens=500)):
-            value = json.loads(message.content)
-            self.assertEqual(set(value), {"city", "days"})
-            self.assertIsInstance(value["days"], int)
-
-
-class OpenAi(Structured, Provider, unittest.TestCase):
+class OpenAi(Provider, unittest.TestCase):
     PREFIX, BASE, EXTRA = "openai", "/v1", {"presence_penalty": 0}
 
     def test_context_is_told(self):
@@ -150,7 +135,7 @@ class OpenAi(Structured, Provider, unittest.TestCase):
             self.ask(user(TOO_LONG))
 
 
-class Anthropic(Structured, Provider, unittest.TestCase):
+class Anthropic(Provider, unittest.TestCase):
     # By the name it knows that there may be thinking.
     PREFIX, MODEL = "anthropic", "claude-sonnet-4-5"
     EXTRA = {"extra_body": {"presence_penalty": 0}}
@@ -161,7 +146,7 @@ class Anthropic(Structured, Provider, unittest.TestCase):
             self.ask(user(TOO_LONG))
 
 
-class OllamaChat(Structured, Provider, unittest.TestCase):
+class OllamaChat(Provider, unittest.TestCase):
     PREFIX = "ollama_chat"
     EXTRA = {"presence_penalty": 0, "allowed_openai_params": ["presence_penalty"]}
     WRONG = {"think": "wild"}

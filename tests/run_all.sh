@@ -56,6 +56,7 @@ python=$build/venv/bin/python
 stage "goldens" "$python" tests/goldens_test.py "$build/slotstream" "$scratch" --hidden
 stage "program" "$python" tests/program_test.py "$build/slotstream" "$scratch"
 stage "measuring commands" "$python" tests/measuring_test.py "$build/slotstream" "$scratch"
+stage "memory" "$python" tests/memory_test.py "$build/slotstream" "$scratch"
 stage "server" "$python" tests/server_test.py "$build/slotstream" "$scratch"
 stage "page, modules" node --test tests/page/*.mjs
 stage "page, in a browser" "$python" tests/page_test.py "$build/slotstream" "$scratch"

@@ -117,7 +117,7 @@ Result<int> Chat(const ChatOptions& options, const CLI::App& command) {
   SS_ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedModel> loaded,
                       LoadModel(options.model, command));
   SS_RETURN_IF_ERROR(loaded->tokenizer());
-  engine::Engine engine(std::move(loaded));
+  engine::Engine engine(std::move(loaded), {.log = PrintNote});
   Conversation conversation(options, command, engine);
   InterruptScope interrupt;
   LineReader lines;

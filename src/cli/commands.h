@@ -20,6 +20,7 @@ void AddPsCommand(CLI::App& app, Action& action);
 void AddStopCommand(CLI::App& app, Action& action);
 void AddLogitsCommand(CLI::App& app, Action& action);
 void AddQualityCommand(CLI::App& app, Action& action);
+void AddDoctorCommand(CLI::App& app, Action& action);
 void AddInspectCommand(CLI::App& app, Action& action);
 void AddPackCommand(CLI::App& app, Action& action);
 void AddSynthCommand(CLI::App& app, Action& action);

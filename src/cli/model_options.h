@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "engine/loaded_model.h"
@@ -21,6 +22,7 @@ struct ModelOptions {
   std::string mirror;  // empty: none
   std::string io = "auto";
   std::string isa = "auto";
+  bool fixed = false;
   std::string compute = std::string(kernels::NameOf(kernels::kDefaultComputeMode));
 };
 
@@ -34,5 +36,8 @@ Result<std::unique_ptr<engine::LoadedModel>> LoadModel(const ModelOptions& optio
                                                        const CLI::App& command,
                                                        experts::TraceWriter* trace = nullptr);
 Result<std::unique_ptr<engine::LoadedModel>> LoadModel(const engine::LoadOptions& load);
+
+// "note: .." on stderr.
+void PrintNote(std::string_view note);
 
 }  // namespace slotstream::cli

@@ -114,7 +114,7 @@ Result<int> Serve(const ServeOptions& options, const CLI::App& command) {
     fmt::print(stderr, "stopped while the model was loaded\n");
     return 0;
   }
-  engine::Engine engine(std::move(*loaded));
+  engine::Engine engine(std::move(*loaded), {.log = LogLine});
   server->SetEngine(engine);
   fmt::print(stderr, "ready\n");
   while (!interrupt.interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));

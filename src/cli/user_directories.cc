@@ -59,4 +59,28 @@ Result<std::string> StateDirectory() {
   return base + "/slotstream";
 }
 
+std::string EngineDirectory() {
+  const Result<std::string> runtime = RuntimeDirectory();
+  return runtime ? *runtime + "/engines" : "";
+}
+
+std::string CacheDirectory() {
+  if (const std::string cache = Variable("XDG_CACHE_HOME"); !cache.empty()) {
+    return cache + "/slotstream";
+  }
+  const std::string home = Variable("HOME");
+  return home.empty() ? "" : home + "/.cache/slotstream";
+}
+
+std::string Shown(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path full = std::filesystem::weakly_canonical(path, error);
+  const std::string text = error ? path : full.string();
+  const std::string home = Variable("HOME");
+  if (home.size() > 1 && (text == home || text.starts_with(home + "/"))) {
+    return "~" + text.substr(home.size());
+  }
+  return text;
+}
+
 }  // namespace slotstream::cli

@@ -16,4 +16,15 @@ Result<std::string> RuntimeDirectory();
 // kNotFound: there is neither variable nor home.
 Result<std::string> StateDirectory();
 
+// Where engines tell each other what they planned with: engines/ in the runtime directory; empty
+// when there is none.
+std::string EngineDirectory();
+
+// For measurements: $XDG_CACHE_HOME/slotstream, else ~/.cache/slotstream; empty when there is
+// neither variable nor home. It may have to be made.
+std::string CacheDirectory();
+
+// `path` with ~ for the user's home, so that it can be shown to others.
+std::string Shown(const std::string& path);
+
 }  // namespace slotstream::cli

@@ -11,6 +11,9 @@
 namespace slotstream::engine {
 namespace {
 
+// While there is nothing to do.
+constexpr auto kIdleLook = std::chrono::seconds(1);
+
 bool OpensThinking(const Request& request) {
   if (!request.chat) return request.opens_thinking;
   return request.chat->add_generation_prompt && request.chat->enable_thinking.value_or(true);
@@ -45,8 +48,11 @@ Result<generate::GenerationResult> Job::Wait() {
   return *result_;
 }
 
-Engine::Engine(std::unique_ptr<LoadedModel> loaded)
-    : loaded_(std::move(loaded)), worker_([this] { WorkerLoop(); }) {}
+Engine::Engine(std::unique_ptr<LoadedModel> loaded, EngineOptions options)
+    : loaded_(std::move(loaded)),
+      clock_(*options.clock),
+      governor_(*loaded_, clock_, std::move(options.system_root), std::move(options.log)),
+      worker_([this] { WorkerLoop(); }) {}
 
 Engine::~Engine() {
   {
@@ -77,7 +83,12 @@ void Engine::WorkerLoop() {
     {
       std::unique_lock lock(mutex_);
       running_.reset();
-      wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+      const auto awake = [this] { return stop_ || !queue_.empty(); };
+      while (!wake_.wait_for(lock, kIdleLook, awake)) {
+        lock.unlock();
+        governor_.Step();
+        lock.lock();
+      }
       if (queue_.empty()) return;
       job = std::move(queue_.front());
       queue_.pop_front();
@@ -128,9 +139,11 @@ Result<generate::GenerationResult> Engine::Run(Job& job) {
       generation.constraint = &*constraint;
     }
     if (job.observer_.on_start) job.observer_.on_start(generation.prompt);
+    generate::GenerationObserver observer = job.observer_.generation;
+    observer.on_step = [this] { governor_.Step(); };
     state::Sequence sequence(loaded_->config());
-    return generate::Generate(loaded_->model(), *tokenizer, sequence, generation,
-                              job.observer_.generation, job.cancel_, Clock::Steady());
+    return generate::Generate(loaded_->model(), *tokenizer, sequence, generation, observer,
+                              job.cancel_, clock_);
   } catch (const std::exception& error) {
     // Only memory that could not be had for this request ends here; the next one may fit.
     return Fail(ErrorCode::kResourceLimit, error.what());

@@ -4,15 +4,19 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "engine/loaded_model.h"
+#include "engine/memory_governor.h"
 #include "generate/constraint.h"
 #include "generate/generator.h"
 #include "text/chat_request.h"
@@ -73,10 +77,17 @@ class Job {
   std::optional<Result<generate::GenerationResult>> result_;
 };
 
+struct EngineOptions {
+  // Told in a line what the governor changed, on the engine's thread; may be empty.
+  std::function<void(std::string_view)> log = {};
+  std::string system_root = {};  // see plan::ReadMachineFacts
+  const Clock* clock = &Clock::Steady();
+};
+
 // Runs requests one after another on a thread of its own. Its methods are safe from any thread.
 class Engine {
  public:
-  explicit Engine(std::unique_ptr<LoadedModel> loaded);
+  explicit Engine(std::unique_ptr<LoadedModel> loaded, EngineOptions options = {});
   // Cancels what is running and what waits.
   ~Engine();
 
@@ -91,6 +102,8 @@ class Engine {
 
   std::unique_ptr<LoadedModel> loaded_;
   std::optional<generate::VocabularyIndex> vocabulary_;  // the worker's, from its first constraint
+  const Clock& clock_;
+  MemoryGovernor governor_;  // the worker's
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Job>> queue_;

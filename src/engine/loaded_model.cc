@@ -1,7 +1,9 @@
 #include "engine/loaded_model.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include "io/file.h"
 #include "io/mirror_backend.h"
 #include "io/read_queue.h"
+#include "plan/warnings.h"
 
 namespace slotstream::engine {
 namespace {
@@ -18,6 +21,9 @@ namespace {
 constexpr size_t kExpertDepth = 64;
 constexpr size_t kNgramDepth = 256;
 constexpr size_t kLoadDepth = 16;
+
+// What an n-gram cache keeps under pressure: the rows of a few tokens.
+constexpr uint64_t kLeastNgramRows = 1024;
 
 constexpr size_t kMaxConfigBytes = 1 << 20;
 constexpr size_t kMaxManifestBytes = 1 << 26;
@@ -44,8 +50,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::Load(
   SS_ASSIGN_OR_RETURN(loaded->kernels_, kernels::SelectKernels(options.kernels));
   SS_ASSIGN_OR_RETURN(loaded->checkpoint_, checkpoint::Checkpoint::Open(options.directory));
   const checkpoint::Checkpoint& checkpoint = *loaded->checkpoint_;
-  SS_ASSIGN_OR_RETURN(loaded->plan_,
-                      plan::MakePlan(checkpoint, plan::ReadMachineFacts(), options.wishes));
+  SS_RETURN_IF_ERROR(loaded->MakePlan(options, notes));
   if (checkpoint.form() == checkpoint::Form::kOriginal) {
     notes.push_back(
         "this is an original checkpoint, which has no checksums and needs nine reads per expert; "
@@ -78,6 +83,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::Load(
                                             .compute = loaded->plan_.compute,
                                             .every_mode = loaded->plan_.every_mode,
                                             .trace = options.trace}));
+  loaded->LockMemory(notes);
   if (options.trace != nullptr) {
     SS_RETURN_IF_ERROR(options.trace->Begin({.layers = loaded->config().num_layers(),
                                              .experts = loaded->config().num_experts,
@@ -85,6 +91,87 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::Load(
                                              .sweep_rows = loaded->plan_.sweep_rows}));
   }
   return loaded;
+}
+
+// Under the registry's lock, if there is one: nobody else plans with the same bytes meanwhile.
+Status LoadedModel::MakePlan(const LoadOptions& options, std::vector<std::string>& notes) {
+  machine_ = plan::ReadMachineFacts(options.system_root);
+  std::optional<EngineRegistry> registry;
+  if (!options.registry_directory.empty()) {
+    auto opened = EngineRegistry::Open(options.registry_directory);
+    if (opened) {
+      registry = std::move(*opened);
+      machine_.memory_promised = PromisedBytes(registry->engines());
+    } else {
+      notes.push_back(
+          fmt::format("other engines on this machine cannot be seen: {}", opened.error().message));
+    }
+  }
+  SS_ASSIGN_OR_RETURN(plan_, plan::MakePlan(*checkpoint_, machine_, options.wishes));
+  resize_stats_.least_slots = plan_.slots;
+  notes.insert(notes.end(), plan_.notes.begin(), plan_.notes.end());
+  if (!registry) return {};
+  for (const RunningEngine& engine : registry->engines()) {
+    notes.push_back(fmt::format(
+        "another slotstream, process {}, has planned with {} and uses {}; "
+        "this one plans with what is left",
+        engine.pid, plan::FormatBytes(engine.planned), plan::FormatBytes(engine.resident)));
+  }
+  auto entry = registry->Enter(plan_.total);
+  if (entry) {
+    entry_ = std::move(*entry);
+  } else {
+    notes.push_back(fmt::format("other engines on this machine cannot see this one: {}",
+                                entry.error().message));
+  }
+  return {};
+}
+
+// Swapped-out weights would come back page by page, slower than from the model's own files. Without
+// swap there is nothing to prevent.
+void LoadedModel::LockMemory(std::vector<std::string>& notes) {
+  if (machine_.memory.swaps.empty()) return;
+  if (auto warning = plan::LockWarning(machine_, plan_.total)) {
+    notes.push_back(std::move(*warning));
+    return;
+  }
+  // Each page from when it is first touched: slots take memory when they are filled.
+  locked_ = mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
+  if (!locked_) notes.push_back("the system does not allow to lock the model's memory");
+}
+
+plan::GovernorLimits LoadedModel::governor_limits() const {
+  const plan::CacheSizes planned = cache_sizes();
+  plan::GovernorLimits limits{.least = planned, .most = planned, .costs = {}, .reserve = 0};
+  if (plan_.fixed) return limits;
+  limits.least.slots = plan_.least_slots;
+  limits.most.slots = plan_.most_slots;
+  limits.least.ngram_rows = std::min<uint64_t>(kLeastNgramRows, planned.ngram_rows);
+  limits.costs.slot_bytes = plan_.slot_bytes;
+  for (size_t i = 0; i < ngrams_.size(); ++i) {
+    // Each row of the cache also has its number.
+    limits.costs.ngram_row_bytes += checkpoint_->ngrams(i).row_bytes() + sizeof(uint64_t);
+  }
+  limits.reserve = plan::ReserveOf(machine_.memory_total);
+  return limits;
+}
+
+plan::CacheSizes LoadedModel::cache_sizes() const {
+  return {.prefix_bytes = 0,
+          .ngram_rows = ngrams_.empty() ? 0 : ngrams_.front()->cache_rows(),
+          .slots = store_->pool().slots()};
+}
+
+Status LoadedModel::Resize(const plan::CacheSizes& sizes) {
+  const uint32_t before = store_->pool().slots();
+  for (const auto& ngram : ngrams_) SS_RETURN_IF_ERROR(ngram->Resize(sizes.ngram_rows));
+  if (sizes.slots == before) return {};
+  SS_RETURN_IF_ERROR(store_->Resize(sizes.slots));
+  ++(sizes.slots < before ? resize_stats_.shrinks : resize_stats_.grows);
+  resize_stats_.least_slots = std::min(resize_stats_.least_slots, sizes.slots);
+  // What the pool gave back was unlocked, and may now be in use again.
+  if (locked_ && sizes.slots > before) mlockall(MCL_CURRENT | MCL_ONFAULT);
+  return {};
 }
 
 // Equal manifests mean equal checksums of every byte, and each record is checked as it arrives from
@@ -151,6 +238,7 @@ Status LoadedModel::LoadStores(const LoadOptions& options, std::vector<std::stri
                           {.layers = config().num_layers(),
                            .token_needs = config().num_layers() * config().experts_per_token,
                            .slots = plan_.slots,
+                           .most_slots = plan_.most_slots,
                            .sweep_records = plan_.sweep_records,
                            .sweep_rows = plan_.sweep_rows},
                           Clock::Steady()));

@@ -21,10 +21,11 @@ Result<std::unique_ptr<ExpertStore>> ExpertStore::Create(const checkpoint::Exper
                                                          const StoreOptions& options,
                                                          const Clock& clock) {
   const size_t record_bytes = format.shape().record_bytes();
-  auto policy = std::make_unique<SegmentedLruPolicy>(
-      options.slots, ProtectedSlots(options.slots, options.token_needs));
-  SS_ASSIGN_OR_RETURN(SlotPool pool, SlotPool::Create(options.slots, record_bytes, options.layers,
-                                                      format.experts(), std::move(policy)));
+  const uint32_t most_slots = std::max(options.slots, options.most_slots);
+  auto policy = SegmentedLruPolicy::ForTokens(most_slots, options.token_needs);
+  SS_ASSIGN_OR_RETURN(
+      SlotPool pool, SlotPool::Create(options.slots, record_bytes, options.layers, format.experts(),
+                                      std::move(policy), most_slots));
   SS_ASSIGN_OR_RETURN(
       StagedExperts staged,
       StagedExperts::Create(options.sweep_records, record_bytes, options.layers, format.experts()));
@@ -345,6 +346,25 @@ void ExpertStore::End() {
   visit_.ready.clear();
   visit_.open = false;
   ReadAhead();
+}
+
+Status ExpertStore::Resize(uint32_t slots) {
+  End();
+  expected_.clear();
+  reader_->Drain();
+  // Slots and frames exchange memory; each gets its own back, so that the pool's can go.
+  uint32_t frame = 0;
+  for (uint32_t f = 0; f < staged_.frames(); ++f) {
+    if (!staged_.taken(f)) continue;
+    stats_.wasted += staged_.landed(f) ? 1 : 0;
+    Release(f);
+  }
+  for (uint32_t slot = 0; slot < pool_.slots(); ++slot) {
+    if (pool_.Owns(pool_.data(slot))) continue;
+    while (!pool_.Owns(staged_.record(frame))) ++frame;
+    staged_.Exchange(frame, pool_.Rehouse(slot, staged_.record(frame)));
+  }
+  return pool_.Resize(slots);
 }
 
 Status ExpertStore::Abort(Status status) {

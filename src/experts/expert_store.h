@@ -36,6 +36,7 @@ struct StoreOptions {
   uint32_t layers = 0;         // that the pool serves: the trunk's, and the draft head's if it runs
   uint32_t token_needs = 0;    // experts that a token needs of all of them
   uint32_t slots = 0;          // of the pool
+  uint32_t most_slots = 0;     // that Resize may give it; 0: no more than `slots`
   uint32_t sweep_records = 0;  // frames beside the pool; at least 2
   uint32_t sweep_rows = 0;     // passes of at least this many rows sweep
 };
@@ -83,6 +84,8 @@ class ExpertStore {
   // Ends a visit early, or after the last Next. Idempotent.
   void End();
 
+  // Gives the pool `slots` slots, between visits (an open one is ended). See SlotPool::Resize.
+  Status Resize(uint32_t slots);
   // The next visit is likely to be of `layer` and to need `experts`, the likeliest first: what of
   // them is not in the pool is read into free frames, at most `at_once` records in flight, once
   // the open visit leaves the disk idle. Whatever its visit does not need is dropped. Replaces what

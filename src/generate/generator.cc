@@ -40,6 +40,7 @@ Status Prefill(model::Model& model, state::Sequence& sequence, std::span<const u
     pass.admit_experts = last;
     pass.rows_after = prompt.size() - first - rows;
     pass.cancel = &cancel;
+    if (observer.on_step) observer.on_step();
     SS_RETURN_IF_ERROR(model.Forward(pass, sequence));
     first += rows;
     if (observer.on_prefill) observer.on_prefill(first, prompt.size());
@@ -185,6 +186,7 @@ Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& to
     pass.logit_rows = 1;
     pass.logits = logits.data();
     pass.cancel = &cancel;
+    if (observer.on_step) observer.on_step();
     SS_RETURN_IF_ERROR(model.Forward(pass, sequence));
   }
   parser.Flush(events);

@@ -1,4 +1,5 @@
 // What operators and tools ask: health, metrics, status, tokens.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
