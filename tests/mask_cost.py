@@ -4,7 +4,8 @@
     mask_cost.py CONSTRAINT_TOOL TOKENIZER_JSON
 
 For each kind of constraint: the time to make it from its schema, the first mask, and the median, the
-99th percentile and the slowest of the masks behind the first, in microseconds.
+99th percentile and the slowest of the masks behind the first, in microseconds. Then the most
+memory that all of it took, the vocabulary's index included, and what is planned for it.
 """
 
 import json
@@ -48,6 +49,8 @@ def main():
                   later[-1])
         print(f"| {name} | " + " | ".join(f"{value / 1000:,.0f}" for value in values) +
               f" | {len(later)} |")
+    print(f"\n{max(answer['grown'] for answer in answers) / 1e6:.1f} MB of "
+          f"{answers[0]['planned'] / 1e6:.1f} MB planned")
 
 
 if __name__ == "__main__":

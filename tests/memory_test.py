@@ -141,16 +141,18 @@ class Limits(unittest.TestCase):
             self.assertEqual(expected["governor"]["shrinks"], 0)
             command = [BINARY, "run", *map(str, flags), "--stats-json", str(stats)]
             engine = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                      text=True, preexec_fn=group.enter)
+                                      text=True, preexec_fn=group.enter,
+                                      # Other engines on this machine are none of ours.
+                                      env={**os.environ, "XDG_RUNTIME_DIR": str(SCRATCH)})
             log = []
             reader = threading.Thread(target=lambda: log.extend(engine.stderr))
             reader.start()
             hog = Hog(group)
             while not log:  # the plan is made
                 time.sleep(0.05)
-            time.sleep(1)
             hog.take(90)
-            time.sleep(2)
+            while engine.poll() is None and not any("expert slots (were" in line for line in log):
+                time.sleep(0.05)
             hog.release()
             self.assertEqual(engine.wait(timeout=300), 0, log)
             reader.join()
