@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "generate/constraint.h"
 #include "generate/log_sum_exp.h"
 #include "generate/sampler.h"
 

@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "generate/constraint.h"
 #include "generate/reply_parser.h"
 #include "generate/sampling_params.h"
 #include "model/model.h"
@@ -19,6 +18,8 @@
 #include "text/tokenizer.h"
 
 namespace slotstream::generate {
+
+class ConstraintRun;
 
 struct Generation {
   std::vector<uint32_t> prompt;  // at least one id

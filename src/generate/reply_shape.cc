@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "generate/call_grammar.h"
+#include "generate/constraint.h"
 #include "generate/json_schema.h"
 
 namespace slotstream::generate {

@@ -6,10 +6,11 @@
 #include <string>
 
 #include "base/result.h"
-#include "generate/constraint.h"
 #include "text/json_text.h"
 
 namespace slotstream::generate {
+
+struct Constraint;
 
 struct ReplyShape {
   enum class Document { kNone, kAnyObject, kSchema };

@@ -185,7 +185,11 @@ FinishedChat FinishChat(ChatDraft draft) {
       if (draft.tool_choice == ToolChoice::kRequired && draft.tools.size() == 1) {
         draft.tool_name = draft.tools[0]["function"]["name"].get<std::string>();
       }
-      if (!draft.tool_name.empty()) finished.reply_start += draft.tool_name + ">\n";
+      if (!draft.tool_name.empty()) {
+        const size_t begin = finished.reply_start.size();
+        finished.reply_start += draft.tool_name + ">\n";
+        finished.reply_literal.push_back({begin, begin + draft.tool_name.size()});
+      }
       finished.shape.calls = generate::ReplyShape::Calls::kForced;
       finished.shape.tool = draft.tool_name;
     } else if (!finished.shape.strict.empty() ||
@@ -212,6 +216,7 @@ std::optional<ApiError> SetChat(ChatDraft draft, engine::Request& request) {
   }
   request.chat = std::move(finished.chat);
   request.reply_start = std::move(finished.reply_start);
+  request.reply_literal = std::move(finished.reply_literal);
   return HoldReply(finished.shape, request);
 }
 

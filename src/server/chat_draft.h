@@ -60,7 +60,8 @@ bool ApplyEffort(std::string_view level, ChatDraft& draft);
 // its head, without reasoning.
 struct FinishedChat {
   text::ChatRequest chat;
-  std::string reply_start;
+  std::string reply_start;  // of engine::Request, as the next
+  std::vector<text::TextRange> reply_literal;
   generate::ReplyShape shape;
 };
 FinishedChat FinishChat(ChatDraft draft);

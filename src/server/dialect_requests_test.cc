@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "generate/constraint.h"
 #include "server/anthropic_request.h"
 #include "server/chat_messages.h"
 #include "server/reply_format.h"
@@ -175,6 +176,10 @@ TEST(ToolChoice, BeginsTheReply) {
     if (const auto error = ReadToolChoice(json, draft)) return "refused: " + error->message;
     const FinishedChat finished = FinishChat(std::move(draft));
     const std::string thinking = *finished.chat.enable_thinking ? " thinking" : "";
+    for (const text::TextRange& name : finished.reply_literal) {
+      EXPECT_EQ(finished.reply_start.substr(name.begin, name.end - name.begin), "g");
+    }
+    EXPECT_EQ(finished.reply_literal.empty(), !finished.reply_start.ends_with("g>\n"));
     return finished.reply_start + (finished.chat.tools.empty() ? " no tools" : "") + thinking;
   };
   EXPECT_EQ(start(R"("auto")"), " thinking");
