@@ -28,7 +28,8 @@ it('openai, chat completions', async () => {
   const request = { model: MODEL, messages, max_tokens: 500, response_format: format, ...GREEDY };
   assertFollows((await client.chat.completions.parse(request)).choices[0].message.parsed);
   const streamed = await client.chat.completions.stream(request).finalChatCompletion();
-  assertFollows(streamed.choices[0].message.parsed);
+  // A stream is parsed only for formats made by the library's helpers.
+  assertFollows(JSON.parse(streamed.choices[0].message.content));
   const object = await client.chat.completions.create(
     { ...request, response_format: { type: 'json_object' } });
   assert.equal(typeof JSON.parse(object.choices[0].message.content), 'object');
