@@ -2,17 +2,22 @@
 //   {"schema": S, "seed": 1}  -> {"text": ...}  a document drawn from uniform logits
 //   {"tools": [T], "seed": 1} -> {"text": ...}  tool calls, as the model would write them
 // "strict": false leaves out what a tool's schema can't keep. "soft": from so many tokens on, what
-// closes things is preferred (default 60). Answers have the nanoseconds of each mask, too; errors
-// are {"error": ...}.
+// closes things is preferred (default 60). "most": a reply ends after so many (default 20000).
+// Answers have the nanoseconds of each mask, what memory has grown by at most since the tokenizer
+// was there ("grown") and what it may ("planned"); errors are {"error": ...}.
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "generate/constraint.h"
+#include "generate/constraint_memory.h"
 #include "generate/reply_shape.h"
 
 namespace slotstream::generate {
@@ -37,6 +42,15 @@ Result<ReplyShape> ReadShape(const Json& question) {
   return shape;
 }
 
+// Bytes that were resident at the same time at most.
+uint64_t PeakBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) * 1024;
+  }
+  return 0;
+}
+
 bool Closes(std::string_view bytes) {
   return bytes.find_first_not_of("\"]}\n") == std::string_view::npos;
 }
@@ -55,7 +69,8 @@ Result<Json> Draw(VocabularyIndex& index, const Json& question) {
   std::string text;
   Json nanos = Json::array();
   std::vector<float> logits;
-  for (size_t count = 0; !run.Finished(); ++count) {
+  const size_t most = question.value("most", size_t{20'000});
+  for (size_t count = 0; !run.Finished() && count < most; ++count) {
     logits.assign(tokenizer.vocab_size(), 0.0f);
     const auto start = Steady::now();
     run.Filter(logits);
@@ -72,9 +87,12 @@ Result<Json> Draw(VocabularyIndex& index, const Json& question) {
     if (!run.Accept(id)) return Fail(ErrorCode::kInternal, "allowed, but not accepted: " + text);
     if (id == stop) break;
     text += *tokenizer.TokenBytes(id);
-    if (count > 20'000) return Fail(ErrorCode::kInternal, "no end: " + text);
   }
-  return Json{{"text", text}, {"compile", compiled.count()}, {"nanos", nanos}};
+  return Json{{"text", text},
+              {"ended", run.MayEnd()},
+              {"compile", compiled.count()},
+              {"nanos", nanos},
+              {"planned", ConstraintBytes(tokenizer.vocab_size())}};
 }
 
 int Main(int argc, char** argv) {
@@ -87,11 +105,17 @@ int Main(int argc, char** argv) {
     fmt::print(stderr, "{}\n", tokenizer.error().message);
     return 1;
   }
+  // What loading took for itself is given back, so that it hides no growth.
+  malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << 5;  // the peak begins anew
+  const uint64_t before = PeakBytes();
   VocabularyIndex index(*tokenizer);
   std::string line;
   while (std::getline(std::cin, line)) {
-    const auto answer = Draw(index, Json::parse(line));
-    fmt::print("{}\n", answer ? answer->dump() : Json{{"error", answer.error().message}}.dump());
+    const auto drawn = Draw(index, Json::parse(line));
+    Json answer = drawn ? *drawn : Json{{"error", drawn.error().message}};
+    answer["grown"] = PeakBytes() - before;
+    fmt::print("{}\n", answer.dump());
     std::fflush(stdout);
   }
   return 0;

@@ -6,13 +6,12 @@
 #include <unordered_map>
 #include <utility>
 
+#include "generate/constraint_memory.h"
+
 namespace slotstream::generate {
 namespace {
 
 using Phase = ConstraintRun::State::Phase;
-
-// Frames of the past are dropped beyond so many, which is 5 MB.
-constexpr size_t kMostFrames = 1 << 15;
 
 constexpr std::string_view kReasoningEnd = "</think>";
 
@@ -31,7 +30,7 @@ ConstraintRun::ConstraintRun(const Constraint& constraint, VocabularyIndex& voca
       stop_ids_(std::move(stop_ids)),
       machine_(constraint.grammar, vocabulary.tags()),
       masks_(machine_, vocabulary),
-      most_frames_(kMostFrames),
+      most_frame_bytes_(kMostFrameBytes),
       mask_(vocabulary.tokenizer().vocab_size()) {
   if (in_reasoning) {
     state_.phase = Phase::kReasoning;
@@ -45,6 +44,12 @@ ConstraintRun::ConstraintRun(const Constraint& constraint, VocabularyIndex& voca
 void ConstraintRun::Hold(NodeId node) {
   state_ = {Phase::kHeld, 0, std::make_shared<FrameStore>(), {}};
   state_.stacks = machine_.Start(*state_.frames, node);
+  masks_.Forget();
+}
+
+void ConstraintRun::Restore(const State& state) {
+  if (state.frames != state_.frames) masks_.Forget();
+  state_ = state;
 }
 
 void ConstraintRun::DropFrames() {
@@ -52,7 +57,8 @@ void ConstraintRun::DropFrames() {
   std::unordered_map<FrameId, FrameId> copied;
   for (FrameId& id : state_.stacks) id = state_.frames->CopyTo(*fresh, id, copied);
   state_.frames = std::move(fresh);
-  most_frames_ = std::max(kMostFrames, 2 * state_.frames->size());
+  most_frame_bytes_ = std::max(kMostFrameBytes, 2 * state_.frames->bytes());
+  masks_.Forget();
 }
 
 std::string_view ConstraintRun::Tag() const {
@@ -131,7 +137,7 @@ bool ConstraintRun::Accept(uint32_t id) {
   }
   if (stacks.empty()) return false;
   state_.stacks = std::move(stacks);
-  if (state_.frames->size() > most_frames_) DropFrames();
+  if (state_.frames->bytes() > most_frame_bytes_) DropFrames();
   if (Finished() && !constraint_.trigger.empty()) state_ = {Phase::kFree, 0, nullptr, {}};
   return true;
 }

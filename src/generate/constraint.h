@@ -54,7 +54,7 @@ class ConstraintRun {
     Stacks stacks;                       // likewise
   };
   const State& state() const { return state_; }
-  void Restore(const State& state) { state_ = state; }
+  void Restore(const State& state);
 
  private:
   std::string_view Tag() const;  // what ends a free phase
@@ -72,7 +72,7 @@ class ConstraintRun {
   const std::vector<uint32_t> stop_ids_;
   GrammarMachine machine_;
   MaskBuilder masks_;
-  size_t most_frames_;
+  size_t most_frame_bytes_;
   TokenMask mask_;
   State state_;
 };

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "generate/constraint_memory.h"
 #include "generate/machine_run.h"
 
 namespace slotstream::generate {
@@ -14,12 +15,13 @@ bool TextHasEnd(const TextNode& text, uint64_t count, unsigned pending) {
 }
 
 GrammarMachine::GrammarMachine(const Grammar& grammar, const std::map<std::string, uint32_t>& tags)
-    : grammar_(grammar), seen_(1) {
-  seen_ids_[{}] = 0;
+    : grammar_(grammar), pattern_bytes_(kMostPatternBytes) {
   for (NodeId id = 0; id < grammar.size(); ++id) {
     const auto* tag = std::get_if<TagNode>(&grammar.node(id));
     const auto* text = std::get_if<TextNode>(&grammar.node(id));
-    if (text != nullptr && text->pattern != nullptr) patterns_.try_emplace(id, *text->pattern);
+    if (text != nullptr && text->pattern != nullptr) {
+      patterns_.try_emplace(id, *text->pattern, pattern_bytes_);
+    }
     if (tag == nullptr) continue;
     if (const auto found = tags.find(tag->text); found != tags.end()) tag_ids_[id] = found->second;
   }
@@ -54,8 +56,12 @@ std::optional<uint32_t> GrammarMachine::TagOf(const Frame& frame) const {
 }
 
 const TextNode* GrammarMachine::TextOf(const Frame& frame) const {
-  const auto* text = std::get_if<TextNode>(&grammar_.node(frame.node));
-  return text != nullptr && text->pattern == nullptr ? text : nullptr;
+  return std::get_if<TextNode>(&grammar_.node(frame.node));
+}
+
+PatternRun* GrammarMachine::PatternOf(const Frame& frame) {
+  const auto found = patterns_.find(frame.node);
+  return found == patterns_.end() ? nullptr : &found->second;
 }
 
 }  // namespace slotstream::generate

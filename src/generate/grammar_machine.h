@@ -44,8 +44,9 @@ class GrammarMachine {
 
   // The control token that `frame` waits for.
   std::optional<uint32_t> TagOf(const Frame& frame) const;
-  // The text without a pattern that `frame` is in, or null.
+  // The text that `frame` is in, and its pattern; or null.
   const TextNode* TextOf(const Frame& frame) const;
+  PatternRun* PatternOf(const Frame& frame);
   const Grammar& grammar() const { return grammar_; }
 
  private:
@@ -53,10 +54,8 @@ class GrammarMachine {
 
   const Grammar& grammar_;
   std::map<NodeId, uint32_t> tag_ids_;
+  size_t pattern_bytes_;
   std::map<NodeId, PatternRun> patterns_;
-  // Sets of an object's members that are written already, each kept once; the first is empty.
-  std::vector<std::vector<uint64_t>> seen_;
-  std::map<std::vector<uint64_t>, uint32_t> seen_ids_;
 };
 
 }  // namespace slotstream::generate

@@ -155,7 +155,6 @@ Result<NodeId> SchemaCompiler::Alternatives(const Json& schema, const char* keyw
   if (merge) {
     rest = schema;
     rest.erase(keyword);
-    work_ += schema.size();
   } else {
     SS_ASSIGN_OR_RETURN(const TypeSet own, Types(schema, pointer));
     types &= own;

@@ -97,7 +97,7 @@ class SchemaCompiler {
   Grammar& grammar_;
   const bool lenient_;
   const std::string where_;
-  size_t depth_ = 0, work_ = 0;
+  size_t depth_ = 0, work_ = 0, merged_values_ = 0;
   std::deque<Json> merged_;  // schemas made here; addresses stay
   std::map<std::tuple<const Json*, TypeSet, ValueForm>, NodeId> references_;
   std::map<ValueForm, NodeId> any_;

@@ -13,23 +13,13 @@ constexpr std::string_view kParameterOpen = "<parameter=";
 }  // namespace
 
 bool GrammarMachine::Run::Seen(const Frame& frame, size_t key) const {
-  const auto& set = machine.seen_[frame.x];
-  return key / 64 < set.size() && (set[key / 64] >> key % 64 & 1) != 0;
-}
-
-uint32_t GrammarMachine::Run::SeenWith(uint32_t id, size_t key) {
-  std::vector<uint64_t> set = machine.seen_[id];
-  if (set.size() <= key / 64) set.resize(key / 64 + 1);
-  set[key / 64] |= uint64_t{1} << key % 64;
-  const auto [found, fresh] =
-      machine.seen_ids_.try_emplace(set, static_cast<uint32_t>(machine.seen_.size()));
-  if (fresh) machine.seen_.push_back(std::move(set));
-  return found->second;
+  const auto& bits = frames.bits(frame.seen);
+  return key / 64 < bits.size() && (bits[key / 64] >> key % 64 & 1) != 0;
 }
 
 uint64_t GrammarMachine::Run::SeenCount(const Frame& frame) const {
   uint64_t count = 0;
-  for (uint64_t word : machine.seen_[frame.x]) count += static_cast<uint64_t>(std::popcount(word));
+  for (uint64_t word : frames.bits(frame.seen)) count += static_cast<uint64_t>(std::popcount(word));
   return count;
 }
 
@@ -113,7 +103,7 @@ void GrammarMachine::Run::StepKey(const ObjectNode& object, Frame frame, uint8_t
     if (declared) {
       if (!MayAddOneOf(object, frame, {range.low, range.low + 1, 0})) return;
       frame.y = range.low;
-      frame.x = SeenWith(frame.x, range.low);
+      frame.seen = frames.BitsWith(frame.seen, range.low);
     } else {
       if (!MayAddOther(object, frame) || !EndsName(object, frame)) return;
       frame.y = static_cast<uint32_t>(object.keys.size());
@@ -162,8 +152,9 @@ void GrammarMachine::Run::StepObject(const ObjectNode& object, Frame frame, uint
       break;
     case kAfterValue:
       if (byte == ',' && MayAdd(object, frame)) Gap(frame, kNextKey);
+      if (byte != ' ' && byte != '\n' && byte != '}') break;  // before a look at all members
       if (!MayFinish(object, frame)) break;
-      if (byte == ' ' || byte == '\n') GapBefore(frame, kObjectEnd, byte);
+      if (byte != '}') GapBefore(frame, kObjectEnd, byte);
       [[fallthrough]];
     case kObjectEnd:
       if (byte == '}') Close(frame.below);

@@ -2,8 +2,8 @@
 //
 // Fields of frames. Words, tags in bytes: `at` the range. Sequence: `x` the next part. Text: the
 // phase is the scanner's state, `count` characters. Number: `x` flags, `at` value. Gap: phase 1 in
-// an indentation of `count`. Array: `count` elements. Object: `x` the set of members seen, `count`
-// others.
+// an indentation of `count`. Array: `count` elements. Object: `count`
+// members that were not declared.
 #pragma once
 
 #include <cstdint>
@@ -79,7 +79,6 @@ struct GrammarMachine::Run {
 
   // Objects: machine_objects.cc.
   bool Seen(const Frame& frame, size_t key) const;
-  uint32_t SeenWith(uint32_t id, size_t key);
   uint64_t SeenCount(const Frame& frame) const;
   uint64_t Missing(const ObjectNode& object, const Frame& frame) const;
   bool MayFinish(const ObjectNode& object, const Frame& frame) const;

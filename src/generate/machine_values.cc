@@ -14,10 +14,9 @@ constexpr uint64_t kMostIndent = 64;
 
 void GrammarMachine::Run::AddText(const TextNode& text, const Frame& frame) {
   Add(frame);
-  if (text.form == TextForm::kPlain && frame.phase == 0 &&
-      machine.patterns_.at(frame.node).Complete(frame.y)) {
-    Close(frame.below);
-  }
+  if (text.pattern == nullptr) return;
+  const PatternTextState state{frame.phase, static_cast<uint32_t>(frame.at), frame.y};
+  if (MayEndHere(text.form, machine.patterns_.at(frame.node), state)) Close(frame.below);
 }
 
 void GrammarMachine::Run::StepPattern(const TextNode& text, Frame frame, uint8_t byte) {

@@ -22,18 +22,18 @@ class MaskBuilder {
   MaskBuilder(GrammarMachine& machine, VocabularyIndex& vocabulary)
       : machine_(machine), vocabulary_(vocabulary) {}
 
+  // To be called when the frames are another store's.
+  void Forget();
   // Adds the tokens whose whole text the stacks can take, control tokens that they wait for
   // included.
   void Build(const FrameStore& frames, const Stacks& stacks, TokenMask& mask);
 
  private:
-  struct Local {                      // what a frame does on its own
-    uint64_t number = 0;              // never given twice
-    std::vector<uint32_t> tokens;     // few
-    std::shared_ptr<TokenMask> many;  // or many
-    const TokenMask* shared = nullptr;
-    std::vector<uint32_t> exits;  // nodes of the trie at which the frame may end
-    size_t bytes() const;
+  struct Local {                            // what a frame does on its own
+    uint64_t number = 0;                    // never given twice
+    std::vector<uint32_t> tokens;           // few
+    std::shared_ptr<const TokenMask> many;  // or many
+    std::vector<uint32_t> exits;            // nodes of the trie at which the frame may end
   };
   struct Key {
     Frame frame;
@@ -47,15 +47,22 @@ class MaskBuilder {
   };
 
   void Collect(const FrameStore& frames, FrameId id, const Local* above, TokenMask& mask);
-  const Local& Find(const Frame& frame, const Local* above);
+  const Local& Find(const FrameStore& frames, const Frame& frame, const Local* above);
+  size_t BytesOf(const Local& local) const;
   void InText(const TextNode& text, const Frame& frame, Local& local);
-  void Walk(const Frame& frame, const Local* above, Local& local);
-  void WalkFrom(uint32_t entry, const Stacks& start, Local& local);
+  void InPattern(const TextNode& text, PatternRun& pattern, const Frame& frame, Local& local);
+  void Walk(const FrameStore& frames, const Frame& frame, const Local* above, Local& local);
+  // From a node of the trie on, beginning with start_.
+  void WalkFrom(uint32_t entry, Local& local);
+  // Keeps the frames of start_ and of the first `levels` of levels_ alone.
+  void DropScratch(size_t levels);
 
   GrammarMachine& machine_;
   VocabularyIndex& vocabulary_;
-  FrameStore scratch_;
-  std::vector<Stacks> levels_;
+  FrameStore scratch_;  // of one walk
+  size_t most_scratch_ = 0;
+  Stacks start_;
+  std::vector<Stacks> levels_;  // behind each byte of the path
   std::unordered_map<Key, std::unique_ptr<Local>, KeyHash> known_;
   size_t known_bytes_ = 0;
   uint64_t numbers_ = 0;

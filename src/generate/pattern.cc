@@ -36,12 +36,30 @@ std::string_view PatternOfFormat(std::string_view format) {
   return {};
 }
 
-Result<Pattern> Pattern::Compile(std::string_view text, const std::vector<CharRange>& barred) {
+Result<Pattern> Pattern::Compile(std::string_view text, const CharRanges& barred) {
   Pattern pattern;
   SS_RETURN_IF_ERROR(PatternParser(text, barred, pattern).Run());
   pattern.MeasureShortest();
   pattern.MeasureLongest();
+  pattern.FindClasses();
   return pattern;
+}
+
+void Pattern::FindClasses() {
+  classes_ = {0};
+  for (const State& state : states_) {
+    for (const CharRange& range : state.ranges) {
+      classes_.push_back(range.first);
+      classes_.push_back(range.second + 1);
+    }
+  }
+  std::sort(classes_.begin(), classes_.end());
+  classes_.erase(std::unique(classes_.begin(), classes_.end()), classes_.end());
+}
+
+size_t Pattern::ClassOf(char32_t character) const {
+  const auto behind = std::upper_bound(classes_.begin(), classes_.end(), character);
+  return static_cast<size_t>(behind - classes_.begin()) - 1;
 }
 
 // Each state once for every number of characters before it, as far as that matters.
@@ -72,6 +90,7 @@ Result<Pattern> Pattern::Bounded(uint64_t min, uint64_t max) const {
     }
   }
   bounded.MeasureShortest();
+  bounded.classes_ = classes_;
   return bounded;
 }
 
@@ -115,7 +134,12 @@ void Pattern::MeasureLongest() {
   }
 }
 
-PatternRun::PatternRun(const Pattern& pattern) : pattern_(pattern) { Intern({pattern.start_}); }
+PatternRun::PatternRun(const Pattern& pattern, size_t& bytes) : pattern_(pattern), bytes_(bytes) {
+  for (char32_t c = 0; c < ascii_classes_.size(); ++c) {
+    ascii_classes_[c] = static_cast<uint32_t>(pattern.ClassOf(c));
+  }
+  Intern({pattern.start_});
+}
 
 // The set that `from` leads to without reading.
 uint32_t PatternRun::Intern(std::vector<uint32_t> from) {
@@ -132,9 +156,20 @@ uint32_t PatternRun::Intern(std::vector<uint32_t> from) {
   }
   if (all.empty() && !sets_.empty()) return kDead;
   std::sort(all.begin(), all.end());
+  const size_t cost =
+      sizeof(Set) + 64 + sizeof(uint32_t) * (pattern_.classes_.size() + 2 * all.size());
+  const bool affordable = cost <= bytes_;
+  if (all.size() > 1 && !affordable && !ids_.contains(all)) {
+    const auto shortest = [this](uint32_t id) { return pattern_.states_[id].shortest; };
+    all = {*std::ranges::min_element(all, {}, shortest)};
+  }
   const auto [found, fresh] = ids_.try_emplace(all, static_cast<uint32_t>(sets_.size()));
   if (!fresh) return found->second;
   Set set;
+  if (affordable) {
+    bytes_ -= cost;
+    set.steps.assign(pattern_.classes_.size(), kUnknown);
+  }
   for (uint32_t id : all) {
     const Pattern::State& state = pattern_.states_[id];
     if (!state.ranges.empty() && pattern_.states_[state.next].shortest != Pattern::kNever) {
@@ -147,8 +182,10 @@ uint32_t PatternRun::Intern(std::vector<uint32_t> from) {
 }
 
 uint32_t PatternRun::Step(uint32_t set, char32_t character) {
-  const auto key = std::pair(set, character);
-  if (const auto known = steps_.find(key); known != steps_.end()) return known->second;
+  const size_t of_class =
+      character < ascii_classes_.size() ? ascii_classes_[character] : pattern_.ClassOf(character);
+  const bool kept = !sets_[set].steps.empty();
+  if (kept && sets_[set].steps[of_class] != kUnknown) return sets_[set].steps[of_class];
   std::vector<uint32_t> to;
   for (uint32_t id : sets_[set].readers) {
     const Pattern::State& state = pattern_.states_[id];
@@ -158,7 +195,7 @@ uint32_t PatternRun::Step(uint32_t set, char32_t character) {
     if (reads) to.push_back(state.next);
   }
   const uint32_t next = to.empty() ? kDead : Intern(std::move(to));
-  if (character < 0x80) steps_[key] = next;
+  if (kept) sets_[set].steps[of_class] = next;
   return next;
 }
 

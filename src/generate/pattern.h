@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string_view>
@@ -15,11 +16,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "generate/char_ranges.h"
 
 namespace slotstream::generate {
-
-using CharRange = std::pair<char32_t, char32_t>;  // both inclusive
-inline constexpr char32_t kLastCharacter = 0x10FFFF;
 
 // Immutable: a nondeterministic automaton of which each state has a way to the end.
 class Pattern {
@@ -28,7 +27,7 @@ class Pattern {
 
   // `barred`: characters that can't be written. Errors: kUnsupported, kInvalidArgument,
   // kResourceLimit (too many states).
-  static Result<Pattern> Compile(std::string_view text, const std::vector<CharRange>& barred);
+  static Result<Pattern> Compile(std::string_view text, const CharRanges& barred);
   // The same for texts of `min` to `max` characters. kResourceLimit: too many states.
   Result<Pattern> Bounded(uint64_t min, uint64_t max) const;
 
@@ -39,25 +38,32 @@ class Pattern {
   friend class PatternRun;
   friend class PatternParser;
   struct State {
-    std::vector<CharRange> ranges;  // what it reads, to go to the state behind it
+    CharRanges ranges;  // what it reads, to go to the state behind it
     uint32_t next = 0;
     std::vector<uint32_t> free;  // where it goes without reading
     uint32_t shortest = kNever;  // characters to the end
     uint64_t longest = 0;        // likewise; UINT64_MAX: without a bound. Not of Bounded
   };
 
+  void FindClasses();
+  size_t ClassOf(char32_t character) const;
+
   void MeasureShortest();
   void MeasureLongest();
 
   std::vector<State> states_;
   uint32_t start_ = 0, end_ = 0;
+  // The first characters of classes: all states read all of a class or nothing of it.
+  std::vector<char32_t> classes_;
 };
 
 // Sets of a pattern's states, numbered as they are met. One thread.
 class PatternRun {
  public:
   static constexpr uint32_t kDead = UINT32_MAX;
-  explicit PatternRun(const Pattern& pattern);
+  // Takes from `bytes` what new sets cost. Where nothing is left a new set is cut to its one state
+  // that is nearest to the end: a pattern can have more sets than there is memory.
+  PatternRun(const Pattern& pattern, size_t& bytes);
 
   static constexpr uint32_t kStart = 0;
   uint32_t Step(uint32_t set, char32_t character);
@@ -69,13 +75,16 @@ class PatternRun {
   struct Set {
     std::vector<uint32_t> readers;  // states that read
     bool complete = false;
+    std::vector<uint32_t> steps;  // by a character's class, see kUnknown; empty: not kept
   };
+  static constexpr uint32_t kUnknown = kDead - 1;  // not taken yet
   uint32_t Intern(std::vector<uint32_t> from);
 
   const Pattern& pattern_;
+  size_t& bytes_;
+  std::array<uint32_t, 128> ascii_classes_;
   std::vector<Set> sets_;
   std::map<std::vector<uint32_t>, uint32_t> ids_;
-  std::map<std::pair<uint32_t, char32_t>, uint32_t> steps_;  // of ASCII
 };
 
 // The pattern of a format of JSON Schema, or nothing for one that has none here.

@@ -10,51 +10,18 @@
 namespace slotstream::generate {
 namespace {
 
-using Ranges = std::vector<CharRange>;
-
 // Counted repetitions are written out, so this bounds what a short text can make of itself.
 constexpr size_t kMostStates = 4000;
 constexpr int kDeepestGroups = 50;
 
-Ranges Sorted(Ranges ranges) {
-  std::sort(ranges.begin(), ranges.end());
-  Ranges joined;
-  for (const CharRange& range : ranges) {
-    if (!joined.empty() && range.first <= joined.back().second + 1) {
-      joined.back().second = std::max(joined.back().second, range.second);
-    } else {
-      joined.push_back(range);
-    }
-  }
-  return joined;
-}
-
-Ranges Complement(const Ranges& ranges, char32_t last) {
-  Ranges result;
-  char32_t next = 0;
-  for (const CharRange& range : Sorted(ranges)) {
-    if (range.first > next) result.emplace_back(next, range.first - 1);
-    next = range.second + 1;
-  }
-  if (next <= last) result.emplace_back(next, last);
-  return result;
-}
-
-Ranges Without(const Ranges& ranges, const Ranges& barred) {
-  Ranges both = Complement(ranges, kLastCharacter);
-  both.insert(both.end(), barred.begin(), barred.end());
-  return Complement(both, kLastCharacter);
-}
-
-const Ranges kDigits = {{'0', '9'}};
-const Ranges kWords = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-const Ranges kSpaces = {{'\t', '\r'}, {' ', ' '}};
-const Ranges kLineEnds = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
+const CharRanges kDigits = {{'0', '9'}};
+const CharRanges kWords = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+const CharRanges kSpaces = {{'\t', '\r'}, {' ', ' '}};
+const CharRanges kLineEnds = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
 
 }  // namespace
 
-PatternParser::PatternParser(std::string_view text, const std::vector<CharRange>& barred,
-                             Pattern& pattern)
+PatternParser::PatternParser(std::string_view text, const CharRanges& barred, Pattern& pattern)
     : barred_(barred), pattern_(pattern) {
   while (!text.empty()) {
     const text::Scalar scalar = text::NextScalar(text);
@@ -79,7 +46,7 @@ uint32_t PatternParser::Add() {
   return static_cast<uint32_t>(pattern_.states_.size() - 1);
 }
 
-PatternParser::Part PatternParser::Reader(const Ranges& ranges) {
+PatternParser::Part PatternParser::Reader(const CharRanges& ranges) {
   const Part part{Add(), Add()};
   pattern_.states_[part.first].ranges = Without(ranges, barred_);
   pattern_.states_[part.first].next = part.last;
@@ -220,29 +187,29 @@ Result<PatternParser::Part> PatternParser::Atom() {
   ++at_;
   if (c == '.') return Reader(Complement(kLineEnds, kLastCharacter));
   if (c == '[') {
-    SS_ASSIGN_OR_RETURN(const Ranges ranges, Class());
+    SS_ASSIGN_OR_RETURN(const CharRanges ranges, Class());
     return Reader(ranges);
   }
   if (c == '\\') {
-    SS_ASSIGN_OR_RETURN(const Ranges ranges, Escape(/*in_class=*/false));
+    SS_ASSIGN_OR_RETURN(const CharRanges ranges, Escape(/*in_class=*/false));
     return Reader(ranges);
   }
   return Reader({{c, c}});
 }
 
-Result<Ranges> PatternParser::Class() {
+Result<CharRanges> PatternParser::Class() {
   const bool negated = Eat('^');
-  Ranges ranges;
+  CharRanges ranges;
   while (!Eat(']')) {
     if (AtEnd()) return Refuse("a class has no end");
-    Ranges one = {{Peek(), Peek()}};
+    CharRanges one = {{Peek(), Peek()}};
     if (text_[at_++] == '\\') {
       SS_ASSIGN_OR_RETURN(one, Escape(/*in_class=*/true));
     }
     const bool single = one.size() == 1 && one[0].first == one[0].second;
     if (single && Peek() == '-' && at_ + 1 < text_.size() && text_[at_ + 1] != ']') {
       ++at_;
-      Ranges last = {{Peek(), Peek()}};
+      CharRanges last = {{Peek(), Peek()}};
       if (text_[at_++] == '\\') {
         SS_ASSIGN_OR_RETURN(last, Escape(/*in_class=*/true));
       }
@@ -273,7 +240,7 @@ Result<char32_t> PatternParser::Hex(int digits) {
   return value;
 }
 
-Result<Ranges> PatternParser::Escape(bool in_class) {
+Result<CharRanges> PatternParser::Escape(bool in_class) {
   if (AtEnd()) return Refuse("nothing behind the backslash");
   const char32_t c = text_[at_++];
   // The opposites within ASCII alone: engines differ in what else is a digit or a space.
@@ -292,26 +259,26 @@ Result<Ranges> PatternParser::Escape(bool in_class) {
     case 'S':
       return Complement(kSpaces, ascii);
     case 'n':
-      return Ranges{{'\n', '\n'}};
+      return CharRanges{{'\n', '\n'}};
     case 't':
-      return Ranges{{'\t', '\t'}};
+      return CharRanges{{'\t', '\t'}};
     case 'r':
-      return Ranges{{'\r', '\r'}};
+      return CharRanges{{'\r', '\r'}};
     case 'f':
-      return Ranges{{'\f', '\f'}};
+      return CharRanges{{'\f', '\f'}};
     case 'v':
-      return Ranges{{'\v', '\v'}};
+      return CharRanges{{'\v', '\v'}};
     case 'x':
     case 'u': {
       SS_ASSIGN_OR_RETURN(const char32_t value, Hex(c == 'x' ? 2 : 4));
-      return Ranges{{value, value}};
+      return CharRanges{{value, value}};
     }
     default:
       break;
   }
   const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   if (letter && !(in_class && c == 'b')) return Refuse("this escape is not supported");
-  return c == 'b' ? Ranges{{'\b', '\b'}} : Ranges{{c, c}};
+  return c == 'b' ? CharRanges{{'\b', '\b'}} : CharRanges{{c, c}};
 }
 
 }  // namespace slotstream::generate

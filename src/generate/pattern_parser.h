@@ -10,11 +10,10 @@ namespace slotstream::generate {
 
 class PatternParser {
  public:
-  PatternParser(std::string_view text, const std::vector<CharRange>& barred, Pattern& pattern);
+  PatternParser(std::string_view text, const CharRanges& barred, Pattern& pattern);
   Status Run();
 
  private:
-  using Ranges = std::vector<CharRange>;
   struct Part {  // of the automaton
     uint32_t first, last;
   };
@@ -25,7 +24,7 @@ class PatternParser {
   bool Eat(char32_t c);
 
   uint32_t Add();
-  Part Reader(const Ranges& ranges);
+  Part Reader(const CharRanges& ranges);
   Part Empty();
   Part Join(Part first, Part second);
   Part AnyRun();  // any characters
@@ -35,8 +34,8 @@ class PatternParser {
   Result<Part> Repeated();
   Result<Part> Repeat(size_t begin, Part once, uint64_t least, uint64_t most);
   Result<Part> Atom();
-  Result<Ranges> Class();
-  Result<Ranges> Escape(bool in_class);
+  Result<CharRanges> Class();
+  Result<CharRanges> Escape(bool in_class);
   Result<char32_t> Hex(int digits);
   uint64_t Digits();
 
@@ -44,7 +43,7 @@ class PatternParser {
   size_t at_ = 0;
   int depth_ = 0;
   bool valid_ = true;
-  const std::vector<CharRange>& barred_;
+  const CharRanges& barred_;
   Pattern& pattern_;
 };
 

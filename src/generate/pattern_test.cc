@@ -14,7 +14,8 @@ namespace {
 
 // The text between the quotes of a JSON string.
 bool Takes(const Pattern& pattern, std::string_view text) {
-  PatternRun run(pattern);
+  size_t bytes = 1 << 20;
+  PatternRun run(pattern, bytes);
   PatternTextState state;
   for (char c : text) {
     if (StepPatternText(TextForm::kJson, run, state, static_cast<uint8_t>(c)) !=
@@ -123,7 +124,8 @@ TEST(Pattern, AgreesWithAnotherEngine) {
       taken += fits && in;
     }
     if (!bounded->possible()) continue;
-    PatternRun run(*bounded);
+    size_t bytes = 1 << 20;
+    PatternRun run(*bounded, bytes);
     PatternTextState state;
     std::string sample;
     while (!run.Complete(state.set) || pick(3) > 0) {

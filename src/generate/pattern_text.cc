@@ -54,11 +54,15 @@ Kind Continue(PatternRun& run, PatternTextState& state, uint8_t byte) {
 
 }  // namespace
 
-std::vector<CharRange> BarredCharacters(TextForm form) {
-  std::vector<CharRange> barred = {{0, 7}, {0x0B, 0x0B}, {0x0E, 0x1F}, {0xD800, 0xDFFF}};
+CharRanges BarredCharacters(TextForm form) {
+  CharRanges barred = {{0, 7}, {0x0B, 0x0B}, {0x0E, 0x1F}, {0xD800, 0xDFFF}};
   if (form != TextForm::kJson) barred.emplace_back('<', '<');
   if (form == TextForm::kPlain) barred.emplace_back(0, 0x1F);
   return barred;
+}
+
+bool MayEndHere(TextForm form, const PatternRun& run, const PatternTextState& state) {
+  return form == TextForm::kPlain && state.part == 0 && run.Complete(state.set);
 }
 
 ScanStep::Kind StepPatternText(TextForm form, PatternRun& run, PatternTextState& state,

@@ -10,13 +10,16 @@ namespace slotstream::generate {
 
 // Characters that can't be in such a text: without an escape of one letter, or where a parameter's
 // end could begin.
-std::vector<CharRange> BarredCharacters(TextForm form);
+CharRanges BarredCharacters(TextForm form);
 
 struct PatternTextState {
   uint8_t part = 0;   // bytes that the character still needs; 4: behind a backslash
   uint32_t bits = 0;  // of the character so far, above them its length in bytes from bit 24
   uint32_t set = PatternRun::kStart;
 };
+
+// A text without a quote at its end may end here.
+bool MayEndHere(TextForm form, const PatternRun& run, const PatternTextState& state);
 
 // `form`: kJson or kJsonInCall, which end with a quote, or kPlain, which may end where the pattern
 // does.

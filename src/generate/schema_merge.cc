@@ -14,6 +14,19 @@ namespace {
 // References and allOf followed while merging; ends cycles.
 constexpr int kMostSteps = 16;
 
+// Values copied while joining: 20 MB or so.
+constexpr size_t kMostMerged = 200'000;
+
+// What a copy costs, in values.
+size_t ValuesIn(const Json& value) {
+  if (value.is_string()) return 1 + value.get_ref<const std::string&>().size() / 64;
+  size_t values = 1;
+  if (value.is_structured()) {
+    for (const Json& part : value) values += ValuesIn(part);
+  }
+  return values;
+}
+
 // The tighter of two bounds, or null if `keyword` is none.
 const Json* Tighter(std::string_view keyword, const Json& first, const Json& second) {
   if (!first.is_number() || !second.is_number()) return nullptr;
@@ -84,10 +97,10 @@ Result<Json> SchemaCompiler::Merge(const Json& first, const Json& second,
   if (!second.is_object()) {
     return Refuse(ErrorCode::kInvalidArgument, pointer, "neither an object nor true or false");
   }
-  work_ += first.size() + second.size();
-  if (work_ > kMostNodes) {
+  merged_values_ += ValuesIn(first) + ValuesIn(second);
+  if (merged_values_ > kMostMerged) {
     return Refuse(ErrorCode::kResourceLimit, pointer,
-                  fmt::format("the schema is too large: more than {} parts", kMostNodes));
+                  fmt::format("joining schemas makes more than {} values", kMostMerged));
   }
   if (const Json* reference = MemberOf(second, "$ref")) {
     SS_ASSIGN_OR_RETURN(const Json* target, Target(*reference, pointer));
@@ -126,6 +139,10 @@ Result<Json> SchemaCompiler::Merge(const Json& first, const Json& second,
         *other = std::move(both);
       }
     } else if (key == "enum" && present->is_array() && value.is_array()) {
+      merged_values_ += present->size() * value.size() / 64;  // comparisons, cheaper than copies
+      if (merged_values_ > kMostMerged) {
+        return Refuse(ErrorCode::kResourceLimit, pointer + "/enum", "too many values to join");
+      }
       Json common = Json::array();
       for (const Json& one : *present) {
         if (std::find(value.begin(), value.end(), one) != value.end()) common.push_back(one);

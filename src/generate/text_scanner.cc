@@ -36,7 +36,7 @@ enum State : uint8_t {
   kLowC,
   // kTag + n: the text ends with the first n bytes of kEndTag, 1 <= n <= 12.
   kTag,
-  kTagLast = kTag + 12,
+  kTagLast = kTag + kMostPendingBytes,
   // kBare + n: with the first n bytes of kBareTag, without a line break before, 1 <= n <= 11.
   kBare,
   kBareLast = kBare + 11,

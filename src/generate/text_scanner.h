@@ -33,5 +33,6 @@ ScanStep Scan(TextForm form, uint8_t state, uint8_t byte);
 
 // How many bytes of "\n</parameter>" the text ends with, not counted yet.
 unsigned PendingBytes(uint8_t state);
+inline constexpr unsigned kMostPendingBytes = 12;
 
 }  // namespace slotstream::generate

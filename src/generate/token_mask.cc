@@ -20,6 +20,11 @@ void TokenMask::Apply(std::span<float> logits) const {
     const uint64_t word = words_[i / 64];
     if (word == ~uint64_t{0}) continue;
     const size_t end = std::min(known, i + 64);
+    if (word == 0) {
+      std::fill(logits.begin() + static_cast<ptrdiff_t>(i),
+                logits.begin() + static_cast<ptrdiff_t>(end), never);
+      continue;
+    }
     for (size_t id = i; id < end; ++id) {
       if ((word >> (id - i) & 1) == 0) logits[id] = never;
     }

@@ -1,16 +1,17 @@
 #include "generate/vocabulary_index.h"
 
 #include <algorithm>
-#include <string_view>
+#include <utility>
+
+#include "generate/constraint_memory.h"
 
 namespace slotstream::generate {
 namespace {
 
-// Lists of tokens with their lengths that are kept; one has 2 MB at 250,000 tokens.
-constexpr size_t kMostStays = 8;
-
-std::vector<std::pair<std::string, uint32_t>> OrdinaryTokens(const text::Tokenizer& tokenizer) {
-  std::vector<std::pair<std::string, uint32_t>> tokens;
+std::vector<std::pair<std::string_view, uint32_t>> OrdinaryTokens(
+    const text::Tokenizer& tokenizer) {
+  std::vector<std::pair<std::string_view, uint32_t>> tokens;
+  tokens.reserve(tokenizer.vocab_size());
   for (uint32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     if (tokenizer.IsAddedToken(id)) continue;
     if (const auto bytes = tokenizer.TokenBytes(id); bytes && !bytes->empty()) {
@@ -48,7 +49,7 @@ void ScanTokens(const TokenTrie& trie, TextForm form, uint8_t state, OnStay on_s
 
 }  // namespace
 
-TokenTrie::TokenTrie(std::vector<std::pair<std::string, uint32_t>> tokens) {
+TokenTrie::TokenTrie(std::vector<std::pair<std::string_view, uint32_t>> tokens) {
   std::sort(tokens.begin(), tokens.end());
   std::vector<uint32_t> path = {0};  // nodes of the last token's bytes, the root first
   bytes_.push_back(0);
@@ -72,6 +73,9 @@ TokenTrie::TokenTrie(std::vector<std::pair<std::string, uint32_t>> tokens) {
     last = text;
   }
   for (uint32_t node : path) ends_[node] = size();
+  bytes_.shrink_to_fit();
+  tokens_.shrink_to_fit();
+  ends_.shrink_to_fit();
 }
 
 VocabularyIndex::VocabularyIndex(const text::Tokenizer& tokenizer)
@@ -89,35 +93,53 @@ VocabularyIndex::VocabularyIndex(const text::Tokenizer& tokenizer)
   }
 }
 
-const TextTokens& VocabularyIndex::Text(TextForm form, uint8_t state) {
-  auto& text = texts_[{form, state}];
-  if (text == nullptr) {
-    text = std::make_unique<TextTokens>();
-    text->stays = TokenMask(tokenizer_.vocab_size());
-    ScanTokens(
-        trie_, form, state,
-        [&](uint32_t token, uint8_t, uint16_t added) {
-          text->stays.Set(token);
-          text->most_added = std::max<unsigned>(text->most_added, added);
-        },
-        [&](uint32_t node, uint16_t added) { text->exits.push_back({node, added}); });
-  }
-  return *text;
+std::shared_ptr<const TextTokens> VocabularyIndex::Text(TextForm form, uint8_t state) {
+  if (const auto known = texts_.find({form, state}); known != texts_.end()) return known->second;
+  if (texts_.size() >= kMostTexts) texts_.clear();
+  auto text = std::make_shared<TextTokens>();
+  text->stays = TokenMask(tokenizer_.vocab_size());
+  ScanTokens(
+      trie_, form, state,
+      [&](uint32_t token, uint8_t next, uint16_t added) {
+        text->stays.Set(token);
+        text->most_added = std::max<unsigned>(text->most_added, added);
+        const TextTokens::Stay stay{token, added, static_cast<uint8_t>(PendingBytes(next))};
+        if (stay.pending > 0) text->pending.push_back(stay);
+        if (added >= TextTokens::kLong) text->longest.push_back(stay);
+      },
+      [&](uint32_t node, uint16_t added) { text->exits.push_back({node, added}); });
+  text->pending.shrink_to_fit();
+  text->longest.shrink_to_fit();
+  text->exits.shrink_to_fit();
+  texts_[{form, state}] = text;
+  return text;
 }
 
-const std::vector<TextTokens::Stay>& VocabularyIndex::Stays(TextForm form, uint8_t state) {
-  if (stays_.size() >= kMostStays && !stays_.contains({form, state})) stays_.clear();
-  auto& stays = stays_[{form, state}];
-  if (stays == nullptr) {
-    stays = std::make_unique<std::vector<TextTokens::Stay>>();
+std::shared_ptr<const TokenMask> VocabularyIndex::Within(TextForm form, uint8_t state,
+                                                         uint64_t most) {
+  if (most >= TextTokens::kLong) {
+    const auto text = Text(form, state);
+    auto mask = std::make_shared<TokenMask>(text->stays);
+    for (const TextTokens::Stay& stay : text->longest) {
+      if (stay.added > most) mask->Reset(stay.token);
+    }
+    for (const TextTokens::Stay& stay : text->pending) mask->Reset(stay.token);
+    return mask;
+  }
+  if (levels_.size() >= kMostLevels && !levels_.contains({form, state})) levels_.clear();
+  auto& levels = levels_[{form, state}];
+  if (levels == nullptr) {
+    auto made = std::make_shared<Levels>(TextTokens::kLong, TokenMask(tokenizer_.vocab_size()));
     ScanTokens(
         trie_, form, state,
         [&](uint32_t token, uint8_t next, uint16_t added) {
-          stays->push_back({token, added, static_cast<uint8_t>(PendingBytes(next))});
+          if (added < TextTokens::kLong && PendingBytes(next) == 0) (*made)[added].Set(token);
         },
         [](uint32_t, uint16_t) {});
+    for (size_t i = 1; i < made->size(); ++i) (*made)[i].Merge((*made)[i - 1]);
+    levels = std::move(made);
   }
-  return *stays;
+  return {levels, &(*levels)[most]};
 }
 
 }  // namespace slotstream::generate

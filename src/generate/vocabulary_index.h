@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,7 @@ class TokenTrie {
  public:
   static constexpr uint32_t kNoToken = UINT32_MAX;
   // `tokens`: bytes, not empty, and ids.
-  explicit TokenTrie(std::vector<std::pair<std::string, uint32_t>> tokens);
+  explicit TokenTrie(std::vector<std::pair<std::string_view, uint32_t>> tokens);
 
   uint32_t size() const { return static_cast<uint32_t>(bytes_.size()); }
   uint8_t byte(uint32_t node) const { return bytes_[node]; }
@@ -45,13 +46,17 @@ struct TextTokens {
     uint32_t node;  // of the trie: the text ends with its byte
     uint16_t added;
   };
-  TokenMask stays;          // tokens that leave the text open
-  std::vector<Exit> exits;  // by node
+  // From here on tokens are few enough to be looked at one by one.
+  static constexpr unsigned kLong = 17;
+
+  TokenMask stays;            // tokens that leave the text open
+  std::vector<Stay> pending;  // of these, those with pending bytes
+  std::vector<Stay> longest;  // and those that add kLong or more
+  std::vector<Exit> exits;    // by node
   unsigned most_added = 0;
 };
 
-// Belongs to one thread; the tokenizer must outlive it. 150 ms to make for 250,000 tokens, and
-// about 10 MB.
+// Belongs to one thread; the tokenizer must outlive it. See ConstraintBytes for its size.
 class VocabularyIndex {
  public:
   explicit VocabularyIndex(const text::Tokenizer& tokenizer);
@@ -63,20 +68,22 @@ class VocabularyIndex {
   // Ordinary tokens with a ">" that isn't their last byte: only these can complete a tag and go on.
   const std::vector<uint32_t>& beyond_tags() const { return beyond_tags_; }
 
-  // Made when first asked for; valid as long as this.
-  const TextTokens& Text(TextForm form, uint8_t state);
-  // The tokens of `stays`, one by one, for texts whose length counts; valid until the next call.
-  const std::vector<TextTokens::Stay>& Stays(TextForm form, uint8_t state);
+  // Made when first asked for.
+  std::shared_ptr<const TextTokens> Text(TextForm form, uint8_t state);
+  // Of its `stays` those without pending bytes that add at most `most`, for texts near their
+  // longest.
+  std::shared_ptr<const TokenMask> Within(TextForm form, uint8_t state, uint64_t most);
 
  private:
   using Key = std::pair<TextForm, uint8_t>;
+  using Levels = std::vector<TokenMask>;  // by what is added at most, below TextTokens::kLong
 
   const text::Tokenizer& tokenizer_;
   TokenTrie trie_;
   std::map<std::string, uint32_t> tags_;
   std::vector<uint32_t> beyond_tags_;
-  std::map<Key, std::unique_ptr<TextTokens>> texts_;
-  std::map<Key, std::unique_ptr<std::vector<TextTokens::Stay>>> stays_;
+  std::map<Key, std::shared_ptr<const TextTokens>> texts_;
+  std::map<Key, std::shared_ptr<const Levels>> levels_;
 };
 
 }  // namespace slotstream::generate
