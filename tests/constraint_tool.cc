@@ -115,7 +115,8 @@ int Main(int argc, char** argv) {
     const auto drawn = Draw(index, Json::parse(line));
     Json answer = drawn ? *drawn : Json{{"error", drawn.error().message}};
     answer["grown"] = PeakBytes() - before;
-    fmt::print("{}\n", answer.dump());
+    // A reply that was cut may end within a character.
+    fmt::print("{}\n", answer.dump(-1, ' ', false, Json::error_handler_t::replace));
     std::fflush(stdout);
   }
   return 0;
