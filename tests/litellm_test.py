@@ -116,7 +116,26 @@ class Provider:
             self.ask([{"role": "user", "content": "x"}], **self.WRONG)
 
 
-class OpenAi(Provider, WithServer):
+class Structured:
+    """JSON by a schema, of each provider that can ask for it."""
+
+    SCHEMA = {"type": "object", "properties": {"city": {"type": "string"},
+                                               "days": {"type": "integer"}},
+              "required": ["city", "days"], "additionalProperties": False}
+
+    def test_schema(self):
+        wanted = {"type": "json_schema", "json_schema": {
+            "name": "trip", "strict": True, "schema": self.SCHEMA}}
+        for message in (self.ask(user("Plan a trip."), response_format=wanted,
+                                 max_tokens=500).choices[0].message,
+                        self.streamed(user("Plan a trip."), response_format=wanted,
+                                      max_tokens=500)):
+            value = json.loads(message.content)
+            self.assertEqual(set(value), {"city", "days"})
+            self.assertIsInstance(value["days"], int)
+
+
+class OpenAi(Structured, Provider, WithServer):
     PREFIX, BASE, EXTRA = "openai", "/v1", {"presence_penalty": 0}
 
     def test_context_is_told(self):
@@ -124,7 +143,7 @@ class OpenAi(Provider, WithServer):
             self.ask(user(TOO_LONG))
 
 
-class Anthropic(Provider, WithServer):
+class Anthropic(Structured, Provider, WithServer):
     # By the name it knows that there may be thinking.
     PREFIX, MODEL = "anthropic", "claude-sonnet-4-5"
     EXTRA = {"extra_body": {"presence_penalty": 0}}
@@ -135,7 +154,7 @@ class Anthropic(Provider, WithServer):
             self.ask(user(TOO_LONG))
 
 
-class OllamaChat(Provider, WithServer):
+class OllamaChat(Structured, Provider, WithServer):
     PREFIX = "ollama_chat"
     EXTRA = {"presence_penalty": 0, "allowed_openai_params": ["presence_penalty"]}
     WRONG = {"think": "wild"}

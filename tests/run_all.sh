@@ -68,6 +68,8 @@ stage "fields in docs/API.md" "$python" tests/api_doc_test.py "$build/slotstream
 stage "what agents send" "$python" tests/agents_test.py "$build/slotstream" "$scratch"
 stage "launch, ps, stop" "$python" tests/launch_test.py "$build/slotstream" "$scratch"
 stage "client libraries" "$python" tests/clients_test.py "$build/slotstream" "$scratch"
+stage "constraints" "$python" tests/constraint_test.py "$build/tests/constraint_tool"
+stage "structured output" "$python" tests/structured_test.py "$build/slotstream" "$scratch"
 stage "litellm" "$python" tests/litellm_test.py "$build/slotstream" "$scratch"
 stage "recorded agents" "$python" tests/recordings_test.py "$build/slotstream" "$scratch"
 stage "node" prepare_node

@@ -78,7 +78,7 @@ class Routes(WithServer):
                            ("/v1/chat/completions", chat("x", n=2)),
                            ("/v1/chat/completions", chat("x", temperature="hot")),
                            ("/v1/chat/completions", chat("x", response_format={
-                               "type": "json_object"})),
+                               "type": "grammar"})),
                            ("/v1/messages", {"messages": [], "thread": {"type": "create"}}),
                            ("/v1/responses", {"input": "x", "previous_response_id": "resp_1"}),
                            ("/v1/completions", {"prompt": {}}),

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "generate/constraint.h"
 #include "state/sequence.h"
 #include "text/chat_template.h"
 
@@ -19,6 +20,11 @@ bool OpensThinking(const Request& request) {
   return request.chat->add_generation_prompt && request.chat->enable_thinking.value_or(true);
 }
 
+Result<std::vector<uint32_t>> EncodeReplyStart(const text::Tokenizer& tokenizer,
+                                               const Request& request) {
+  return tokenizer.Encode(request.reply_start, request.reply_literal);
+}
+
 }  // namespace
 
 Result<std::vector<uint32_t>> EncodePrompt(const text::Tokenizer& tokenizer,
@@ -31,7 +37,7 @@ Result<std::vector<uint32_t>> EncodePrompt(const text::Tokenizer& tokenizer,
   } else if (request.text) {
     SS_ASSIGN_OR_RETURN(ids, tokenizer.Encode(*request.text));
   }
-  SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> start, tokenizer.Encode(request.reply_start));
+  SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> start, EncodeReplyStart(tokenizer, request));
   ids.insert(ids.end(), start.begin(), start.end());
   return ids;
 }
@@ -116,7 +122,7 @@ Result<generate::GenerationResult> Engine::Run(Job& job) {
     if (request.ids.empty()) {
       SS_ASSIGN_OR_RETURN(generation.prompt, EncodePrompt(*tokenizer, request));
     }
-    SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> start, tokenizer->Encode(request.reply_start));
+    SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> start, EncodeReplyStart(*tokenizer, request));
     generation.reply_ids = start.size();
     generation.single_call = request.single_call;
     generation.alternatives = request.alternatives;
@@ -130,6 +136,13 @@ Result<generate::GenerationResult> Engine::Run(Job& job) {
     if (request.chat && request.chat->tools.is_array() && !request.chat->tools.empty()) {
       tools = text::ToolSchemas::FromTools(request.chat->tools);
       generation.reply.tools = &tools;
+    }
+    std::optional<generate::ConstraintRun> constraint;
+    if (request.constraint != nullptr) {
+      if (!vocabulary_) vocabulary_ = std::make_unique<generate::VocabularyIndex>(*tokenizer);
+      constraint.emplace(*request.constraint, *vocabulary_, generation.stop_ids,
+                         generation.reply.thinking);
+      generation.constraint = &*constraint;
     }
     if (job.observer_.on_start) job.observer_.on_start(generation.prompt);
     generate::GenerationObserver observer = job.observer_.generation;

@@ -18,8 +18,14 @@
 #include "engine/loaded_model.h"
 #include "engine/memory_governor.h"
 #include "generate/generator.h"
+#include "text/added_tokens.h"
 #include "text/chat_request.h"
 #include "text/tool_schema.h"
+
+namespace slotstream::generate {
+struct Constraint;
+class VocabularyIndex;
+}  // namespace slotstream::generate
 
 namespace slotstream::engine {
 
@@ -36,8 +42,11 @@ struct Request {
   bool single_call = false;    // see generate::Generation, as for the next
   std::optional<size_t> alternatives;
   // How the reply must begin, appended to the prompt and delivered as part of the reply, e.g. the
-  // head of a tool call. Control tokens in it act.
+  // head of a tool call. Control tokens in it act, but not within `reply_literal` (sorted, apart).
   std::string reply_start;
+  std::vector<text::TextRange> reply_literal;
+  // What the reply is held to, `reply_start` included; may be null. See generate::MakeConstraint.
+  std::shared_ptr<const generate::Constraint> constraint;
 };
 
 // The prompt of `request` as ids, `reply_start` included, so that a caller may know its length
@@ -98,6 +107,8 @@ class Engine {
   Result<generate::GenerationResult> Run(Job& job);
 
   std::unique_ptr<LoadedModel> loaded_;
+  std::unique_ptr<generate::VocabularyIndex>
+      vocabulary_;  // the worker's, from its first constraint
   const Clock& clock_;
   MemoryGovernor governor_;  // the worker's
   std::mutex mutex_;

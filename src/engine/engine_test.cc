@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <string>
@@ -308,6 +309,24 @@ TEST_F(EngineTest, AReplyBeginsAsItMust) {
   const Outcome same = Run(std::move(prompt));
   EXPECT_EQ(outcome.result->output, same.result->output);
   EXPECT_EQ(outcome.text, "Once upon" + same.text);
+}
+
+// A tool's name in the reply's beginning is a client's text.
+TEST_F(EngineTest, LiteralPartsOfTheBeginningAreText) {
+  const text::Tokenizer& tokenizer = *engine_->loaded().tokenizer().value();
+  const uint32_t end = *tokenizer.FindAddedToken("<|im_end|>");
+  Request request = Greedy({}, 3);
+  request.chat = Chat("Hi");
+  const size_t before = std::ranges::count(EncodePrompt(tokenizer, request).value(), end);
+  request.reply_start = "<tool_call>\n<function=a<|im_end|>b>\n";
+  EXPECT_EQ(std::ranges::count(EncodePrompt(tokenizer, request).value(), end), before + 1);
+  const size_t name = request.reply_start.find('=') + 1;
+  request.reply_literal = {{name, request.reply_start.size() - 2}};
+  const std::vector<uint32_t> ids = EncodePrompt(tokenizer, request).value();
+  EXPECT_EQ(std::ranges::count(ids, end), before);
+  EXPECT_EQ(std::ranges::count(ids, *tokenizer.FindAddedToken("<tool_call>")), 1);
+  const Outcome outcome = Run(request);
+  ASSERT_TRUE(outcome.result) << outcome.result.error().message;
 }
 
 TEST_F(EngineTest, ASingleCallEndsTheReply) {

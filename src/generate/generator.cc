@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
+#include "generate/constraint.h"
 #include "generate/log_sum_exp.h"
 #include "generate/sampler.h"
 
@@ -66,6 +69,19 @@ ChosenToken LogProbs(std::span<const float> logits, uint32_t id, size_t count) {
   return result;
 }
 
+// The constraint's choice: of the logits without what can't follow.
+uint32_t SampleHeld(Sampler& sampler, ConstraintRun& constraint, std::span<const float> logits,
+                    std::vector<float>& held) {
+  held.assign(logits.begin(), logits.end());
+  constraint.Filter(held);
+  const uint32_t id = sampler.Sample(held);
+  if (id < held.size() && !std::isinf(held[id])) return id;
+  // The model's logits are infinite or no numbers wherever the constraint leaves a choice.
+  const auto open = std::ranges::find_if(
+      held, [](float logit) { return logit != -std::numeric_limits<float>::infinity(); });
+  return open == held.end() ? id : static_cast<uint32_t>(open - held.begin());
+}
+
 }  // namespace
 
 std::string_view FinishReasonName(FinishReason reason) {
@@ -112,15 +128,21 @@ Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& to
   const uint64_t prefilled = clock.NowNanos();
   result.prefill_nanos = prefilled - start;
 
+  ConstraintRun* const constraint = generation.constraint;
+  std::vector<float> held;  // the logits that a constraint leaves
   const std::span<const uint32_t> given(generation.prompt);
   for (uint32_t id : given.last(std::min(generation.reply_ids, given.size()))) {
     SS_RETURN_IF_ERROR(parser.Push(id, events));
+    if (constraint != nullptr && !constraint->Accept(id)) {
+      return Fail(ErrorCode::kInternal, "the reply's given beginning contradicts its constraint");
+    }
   }
   deliver();
 
   const auto max_tokens = static_cast<size_t>(generation.sampling.max_tokens);
   for (;;) {
-    const uint32_t id = sampler.Sample(logits);
+    const uint32_t id = constraint == nullptr ? sampler.Sample(logits)
+                                              : SampleHeld(sampler, *constraint, logits, held);
     sampler.Accept(id);
     result.output.push_back(id);
     if (std::ranges::find(generation.stop_ids, id) != generation.stop_ids.end()) {
@@ -136,6 +158,9 @@ Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& to
     }
     SS_RETURN_IF_ERROR(parser.Push(id, events));
     deliver();
+    if (constraint != nullptr && !constraint->Accept(id)) {
+      return Fail(ErrorCode::kInternal, "a token was chosen that the constraint excludes");
+    }
     if (called && generation.single_call) {
       result.reason = FinishReason::kCall;
       break;
@@ -143,6 +168,10 @@ Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& to
     if (parser.stop()) {
       result.reason = FinishReason::kStopString;
       result.stop_string = *parser.stop();
+      break;
+    }
+    if (constraint != nullptr && constraint->Finished()) {
+      result.reason = FinishReason::kStopToken;
       break;
     }
     if (result.output.size() >= max_tokens) {

@@ -19,6 +19,8 @@
 
 namespace slotstream::generate {
 
+class ConstraintRun;
+
 struct Generation {
   std::vector<uint32_t> prompt;  // at least one id
   // So many last ids of the prompt are the beginning of the reply: they are delivered with it.
@@ -30,12 +32,14 @@ struct Generation {
   bool single_call = false;        // the reply ends after its first complete tool call
   // Wants on_token, with so many alternatives; at most kMostAlternatives.
   std::optional<size_t> alternatives;
+  // Holds the reply to a grammar; fresh, may be null. Log-probabilities stay the model's own.
+  ConstraintRun* constraint = nullptr;
 };
 
 inline constexpr size_t kMostAlternatives = 20;  // OpenAI's bound
 
 enum class FinishReason {
-  kStopToken,
+  kStopToken,  // or nothing else could follow
   kStopString,
   kLength,   // max_tokens
   kContext,  // the context is full

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "experts/ngram_store.h"
+#include "generate/constraint_memory.h"
 #include "model/model.h"
 #include "plan/wish_checks.h"
 #include "state/sequence.h"
@@ -82,6 +83,7 @@ void Price(const Checkpoint& checkpoint, Plan& plan) {
   ledger.Add("pass workspace", model::Model::WorkspaceBytes(checkpoint, options, plan.threads) +
                                    kept * sizeof(float));
   ledger.Add("context", state::SequenceBytes(config, plan.max_context));
+  ledger.Add("constraints", generate::ConstraintBytes(config.vocab_size));
   ledger.Add("process", kProcessBytes + config.vocab_size * kBytesPerVocabularyEntry);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/chat_messages.h"
+#include "server/reply_format.h"
 #include "server/sampling_fields.h"
 
 namespace slotstream::server {
@@ -159,6 +160,7 @@ std::optional<ApiError> ReadTools(const Json& tools, ChatDraft& draft) {
     if (name.empty()) tool.Refuse("name", "a tool needs a name");
     const std::string description = tool.String("description").value_or("");
     const Json* schema = tool.Object("input_schema");
+    if (tool.Bool("strict").value_or(false)) draft.shape.strict.insert(name);
     if (tool.error()) return tool.error();
     draft.AddTool(name, description, schema);
   }
@@ -177,9 +179,6 @@ std::optional<ApiError> ReadChoice(const Json& choice, ChatDraft& draft, engine:
 void ReadThinking(Fields& fields, ChatDraft& draft) {
   const Json* output = fields.Object("output_config");
   const std::string_view effort = output == nullptr ? "" : TextOf(Fields(*output).Get("effort"));
-  if (output != nullptr && Fields(*output).Get("format") != nullptr) {
-    fields.Refuse("output_config.format", "not offered: replies are not held to a grammar");
-  }
   const Json* thinking = fields.Object("thinking");
   if (thinking == nullptr) return;
   Fields inner(*thinking, "thinking.");
@@ -198,6 +197,19 @@ void ReadThinking(Fields& fields, ChatDraft& draft) {
   if (const auto budget = inner.Integer("budget_tokens")) {
     draft.effort = *budget < kLowBudget ? "low" : *budget < kMediumBudget ? "medium" : "xhigh";
   }
+}
+
+// `output_format` is the name that the beta of structured outputs had for output_config.format.
+std::optional<ApiError> ReadOutput(Fields& fields, ChatDraft& draft) {
+  if (const Json* output = fields.Object("output_config")) {
+    Fields inner(*output, "output_config.");
+    if (const Json* format = inner.Object("format")) {
+      return ReadFormat(*format, "output_config.format", draft.shape);
+    }
+    if (inner.error()) return inner.error();
+  }
+  const Json* format = fields.Object("output_format");
+  return format == nullptr ? std::nullopt : ReadFormat(*format, "output_format", draft.shape);
 }
 
 }  // namespace
@@ -223,8 +235,9 @@ std::optional<ApiError> ReadAnthropicCall(const Json& body, AnthropicCall& call)
     if (auto error = ReadChoice(*choice, draft, call.request)) return error;
   }
   ReadThinking(fields, draft);
+  if (auto error = ReadOutput(fields, draft)) return error;
   engine::Request& request = call.request;
-  SetChat(std::move(draft), request);
+  if (auto error = SetChat(std::move(draft), request)) return error;
   ReadSampling(fields, request.sampling);
   request.sampling.stop = fields.Strings("stop_sequences");
   ReadMaxTokens(fields, "max_tokens", request.sampling);

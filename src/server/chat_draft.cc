@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "server/reply_format.h"
 #include "server/sampling_fields.h"
 
 namespace slotstream::server {
@@ -171,6 +172,7 @@ bool ApplyEffort(std::string_view level, ChatDraft& draft) {
 
 FinishedChat FinishChat(ChatDraft draft) {
   FinishedChat finished;
+  finished.shape = std::move(draft.shape);
   OrderAnswers(draft.messages);
   for (DraftMessage& message : draft.messages) {
     finished.chat.messages.push_back(std::move(message.message));
@@ -183,7 +185,19 @@ FinishedChat FinishChat(ChatDraft draft) {
       if (draft.tool_choice == ToolChoice::kRequired && draft.tools.size() == 1) {
         draft.tool_name = draft.tools[0]["function"]["name"].get<std::string>();
       }
-      if (!draft.tool_name.empty()) finished.reply_start += draft.tool_name + ">\n";
+      if (!draft.tool_name.empty()) {
+        const size_t begin = finished.reply_start.size();
+        finished.reply_start += draft.tool_name + ">\n";
+        finished.reply_literal.push_back({begin, begin + draft.tool_name.size()});
+      }
+      finished.shape.calls = generate::ReplyShape::Calls::kForced;
+      finished.shape.tool = draft.tool_name;
+    } else if (!finished.shape.strict.empty() ||
+               finished.shape.document != generate::ReplyShape::Document::kNone) {
+      finished.shape.calls = generate::ReplyShape::Calls::kStrict;
+    }
+    if (finished.shape.calls != generate::ReplyShape::Calls::kFree) {
+      finished.shape.tools = draft.tools;
     }
     finished.chat.tools = std::move(draft.tools);
   }
@@ -192,12 +206,18 @@ FinishedChat FinishChat(ChatDraft draft) {
   return finished;
 }
 
-void SetChat(ChatDraft draft, engine::Request& request) {
+std::optional<ApiError> SetChat(ChatDraft draft, engine::Request& request) {
   FinishedChat finished = FinishChat(std::move(draft));
   request.sampling =
       DefaultSampling(finished.chat.enable_thinking.value_or(false), !finished.chat.tools.empty());
+  // Brackets and quotes come again and again.
+  if (finished.shape.document != generate::ReplyShape::Document::kNone) {
+    request.sampling.presence_penalty = 0;
+  }
   request.chat = std::move(finished.chat);
   request.reply_start = std::move(finished.reply_start);
+  request.reply_literal = std::move(finished.reply_literal);
+  return HoldReply(finished.shape, request);
 }
 
 }  // namespace slotstream::server

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "generate/reply_shape.h"
 #include "server/json_fields.h"
 #include "text/chat_request.h"
 
@@ -26,7 +27,8 @@ struct ChatDraft {
   std::vector<DraftMessage> messages;
   Json tools = Json::array();  // OpenAI function objects
   ToolChoice tool_choice = ToolChoice::kAuto;
-  std::string tool_name;  // of kNamed
+  std::string tool_name;       // of kNamed
+  generate::ReplyShape shape;  // its document and its strict tools; the rest follows from above
   bool thinking = false;
   std::string effort = "xhigh";  // as text::ChatRequest::reasoning_effort
   JsonBudget arguments;          // for the calls of all messages
@@ -58,11 +60,14 @@ bool ApplyEffort(std::string_view level, ChatDraft& draft);
 // its head, without reasoning.
 struct FinishedChat {
   text::ChatRequest chat;
-  std::string reply_start;
+  std::string reply_start;  // of engine::Request, as the next
+  std::vector<text::TextRange> reply_literal;
+  generate::ReplyShape shape;
 };
 FinishedChat FinishChat(ChatDraft draft);
 
-// Makes the finished chat the request's, with the sampling that suits it.
-void SetChat(ChatDraft draft, engine::Request& request);
+// Makes the finished chat the request's, with the sampling that suits it and the constraint of its
+// shape. An error is about a schema.
+std::optional<ApiError> SetChat(ChatDraft draft, engine::Request& request);
 
 }  // namespace slotstream::server

@@ -96,6 +96,7 @@ std::optional<ApiError> ReadChatTools(const Json& tools, ChatDraft& draft) {
     if (name.empty()) function.Refuse("name", "a tool needs a name");
     const std::string description = function.String("description").value_or("");
     const Json* parameters = function.Object("parameters");
+    if (function.Bool("strict").value_or(false)) draft.shape.strict.insert(name);
     if (tool.error()) return tool.error();
     if (function.error()) return function.error();
     draft.AddTool(name, description, type == "custom" ? &FreeTextParameters() : parameters);

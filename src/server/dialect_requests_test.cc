@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "generate/constraint.h"
 #include "server/anthropic_request.h"
 #include "server/chat_messages.h"
+#include "server/reply_format.h"
 #include "server/responses_request.h"
 #include "server/sampling_fields.h"
 #include "text/chat_template.h"
@@ -174,6 +176,10 @@ TEST(ToolChoice, BeginsTheReply) {
     if (const auto error = ReadToolChoice(json, draft)) return "refused: " + error->message;
     const FinishedChat finished = FinishChat(std::move(draft));
     const std::string thinking = *finished.chat.enable_thinking ? " thinking" : "";
+    for (const text::TextRange& name : finished.reply_literal) {
+      EXPECT_EQ(finished.reply_start.substr(name.begin, name.end - name.begin), "g");
+    }
+    EXPECT_EQ(finished.reply_literal.empty(), !finished.reply_start.ends_with("g>\n"));
     return finished.reply_start + (finished.chat.tools.empty() ? " no tools" : "") + thinking;
   };
   EXPECT_EQ(start(R"("auto")"), " thinking");
@@ -184,6 +190,48 @@ TEST(ToolChoice, BeginsTheReply) {
   EXPECT_EQ(start(R"({"type": "function", "name": "g"})"), "<tool_call>\n<function=g>\n");
   EXPECT_THAT(start(R"({"type": "function", "name": "h"})"), HasSubstr("\"h\""));
   EXPECT_THAT(start(R"("sometimes")"), HasSubstr("tool_choice"));
+}
+
+TEST(ReplyFormat, EveryDialectsForm) {
+  const auto read = [](const char* format) -> std::string {
+    generate::ReplyShape shape;
+    if (const auto error = ReadFormat(Json::parse(format), "f", shape)) return error->message;
+    return shape.Free() ? "free" : shape.schema_place + " " + Dump(shape.schema);
+  };
+  EXPECT_EQ(read(R"({"type": "text"})"), "free");
+  EXPECT_EQ(read(R"({"type": "json_object"})"), "f null");
+  EXPECT_EQ(read(R"({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": 1}}})"),
+            R"(f.json_schema.schema {"type":1})");
+  EXPECT_EQ(read(R"({"type": "json_schema", "schema": {}})"), "f.schema {}");
+  EXPECT_THAT(read(R"({"type": "json_schema"})"), HasSubstr("f.schema"));
+  EXPECT_THAT(read(R"({"type": "grammar"})"), HasSubstr("f.type"));
+  generate::ReplyShape shape;
+  EXPECT_FALSE(ReadOllamaFormat(Json(""), shape));
+  EXPECT_TRUE(shape.Free());
+  EXPECT_TRUE(ReadOllamaFormat(Json("yaml"), shape));
+  EXPECT_FALSE(ReadOllamaFormat(Json("json"), shape));
+  EXPECT_FALSE(shape.Free());
+}
+
+// What follows from the choice of tools and the format; the penalty would tell against brackets.
+TEST(ReplyFormat, HoldsTheRequest) {
+  const auto request = [](const char* choice, bool strict, bool document) {
+    ChatDraft draft;
+    draft.messages.push_back({});
+    draft.AddTool("f", "", nullptr);
+    if (strict) draft.shape.strict.insert("f");
+    if (document) draft.shape.document = generate::ReplyShape::Document::kAnyObject;
+    EXPECT_FALSE(ReadToolChoice(Json(choice), draft));
+    engine::Request held;
+    EXPECT_FALSE(SetChat(std::move(draft), held));
+    return held;
+  };
+  EXPECT_EQ(request("auto", false, false).constraint, nullptr);
+  EXPECT_EQ(request("none", true, false).constraint, nullptr);
+  EXPECT_EQ(request("auto", true, false).constraint->trigger, "<tool_call>");
+  EXPECT_EQ(request("required", false, false).constraint->trigger, "");
+  EXPECT_EQ(request("auto", false, true).constraint->trigger, "");
+  EXPECT_EQ(request("none", false, true).sampling.presence_penalty, 0);
 }
 
 TEST(AnthropicRequest, SystemAndBilling) {
@@ -308,7 +356,7 @@ TEST(ResponsesRequest, EmptyAndRefused) {
   }
   for (const char* body :
        {R"({"input": "q", "previous_response_id": "x"})", R"({"input": "q", "background": true})",
-        R"({"input": "q", "text": {"format": {"type": "json_object"}}})", R"({"input": 5})",
+        R"({"input": "q", "text": {"format": {"type": "yaml"}}})", R"({"input": 5})",
         R"({"input": [5]})", R"({"input": [{"role": "wizard"}]})",
         R"({"input": [{"type": "function_call"}]})", R"({"input": "q", "max_output_tokens": 0})",
         R"({"input": "q", "reasoning": {"effort": "wild"}})"}) {

@@ -7,6 +7,7 @@
 #include "server/generating_route.h"
 #include "server/ollama_reply.h"
 #include "server/plain_reply.h"
+#include "server/reply_format.h"
 #include "server/request_body.h"
 #include "server/routes.h"
 #include "server/sampling_fields.h"
@@ -40,9 +41,6 @@ std::optional<ApiError> ReadShared(Fields& fields, OllamaCall& call) {
     }
     if (options.error()) return options.error();
   }
-  if (const Json* format = fields.Get("format"); format != nullptr && *format != "") {
-    fields.Refuse("format", "not offered: replies are not held to a grammar");
-  }
   ReadLogProbs(fields, request.alternatives);
   call.model = fields.String("model").value_or(fields.String("name").value_or(""));
   call.stream = fields.Bool("stream").value_or(true);
@@ -66,7 +64,12 @@ std::optional<ApiError> ReadOllamaChat(const Json& body, OllamaCall& call) {
     if (auto error = ReadChatTools(*tools, draft)) return error;
   }
   ReadThink(fields, draft);
-  if (!call.load) SetChat(std::move(draft), call.request);
+  if (const Json* format = fields.Get("format")) {
+    if (auto error = ReadOllamaFormat(*format, draft.shape)) return error;
+  }
+  if (!call.load) {
+    if (auto error = SetChat(std::move(draft), call.request)) return error;
+  }
   return ReadShared(fields, call);
 }
 
@@ -80,11 +83,13 @@ std::optional<ApiError> ReadOllamaGenerate(const Json& body, const text::Tokeniz
   ChatDraft draft;
   ReadThink(fields, draft);
   call.request.sampling = DefaultSampling(draft.thinking, false);
-  if (!suffix.empty()) {
+  if (const Json* format = fields.Get("format")) {
+    if (auto error = ReadOllamaFormat(*format, draft.shape)) return error;
+  }
+  if (!suffix.empty() || fields.Bool("raw").value_or(false)) {
     call.request.text = prompt;
-    FillIn(tokenizer, suffix, call.request);
-  } else if (fields.Bool("raw").value_or(false)) {
-    call.request.text = prompt;
+    if (!suffix.empty()) FillIn(tokenizer, suffix, call.request);
+    if (auto error = HoldReply(draft.shape, call.request)) return error;
   } else {
     if (const std::string system = fields.String("system").value_or(""); !system.empty()) {
       draft.messages.push_back({});
@@ -97,7 +102,7 @@ std::optional<ApiError> ReadOllamaGenerate(const Json& body, const text::Tokeniz
       content.insert(content.begin(), images->size(), {text::ContentItem::Kind::kImage, ""});
     }
     content.push_back({text::ContentItem::Kind::kText, prompt});
-    SetChat(std::move(draft), call.request);
+    if (auto error = SetChat(std::move(draft), call.request)) return error;
   }
   return ReadShared(fields, call);
 }

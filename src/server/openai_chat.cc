@@ -1,8 +1,6 @@
 // POST /v1/chat/completions
 #include "server/openai_chat.h"
 
-#include <fmt/format.h>
-
 #include <ctime>
 #include <utility>
 
@@ -10,6 +8,7 @@
 #include "server/generating_route.h"
 #include "server/openai_reply.h"
 #include "server/plain_reply.h"
+#include "server/reply_format.h"
 #include "server/request_body.h"
 #include "server/routes.h"
 #include "server/sampling_fields.h"
@@ -49,16 +48,6 @@ void ReadLimits(Fields& fields, engine::Request& request) {
   }
 }
 
-void ReadFormat(Fields& fields) {
-  const Json* format = fields.Object("response_format");
-  if (format == nullptr) return;
-  const std::string_view type = TextOf(Fields(*format).Get("type"));
-  if (type != "text") {
-    fields.Refuse("response_format",
-                  fmt::format("{:?} is not offered: replies are not held to a grammar", type));
-  }
-}
-
 }  // namespace
 
 std::optional<ApiError> ReadOpenAiChatCall(const Json& body, OpenAiChatCall& call) {
@@ -77,9 +66,11 @@ std::optional<ApiError> ReadOpenAiChatCall(const Json& body, OpenAiChatCall& cal
     if (auto error = ReadToolChoice(*choice, draft)) return error;
   }
   ReadThinking(fields, draft);
-  ReadFormat(fields);
+  if (const Json* format = fields.Object("response_format")) {
+    if (auto error = ReadFormat(*format, "response_format", draft.shape)) return error;
+  }
   engine::Request& request = call.request;
-  SetChat(std::move(draft), request);
+  if (auto error = SetChat(std::move(draft), request)) return error;
   ReadSampling(fields, request.sampling);
   request.single_call = !fields.Bool("parallel_tool_calls").value_or(true);
   ReadLimits(fields, request);

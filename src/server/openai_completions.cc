@@ -10,6 +10,7 @@
 #include "server/log_probs.h"
 #include "server/openai_reply.h"
 #include "server/plain_reply.h"
+#include "server/reply_format.h"
 #include "server/request_body.h"
 #include "server/routes.h"
 #include "server/sampling_fields.h"
@@ -117,6 +118,11 @@ std::optional<ApiError> ReadOpenAiCompletionCall(const Json& body, const text::T
   ReadPrompt(fields, request);
   if (const auto suffix = fields.String("suffix"); suffix && !suffix->empty() && request.text) {
     FillIn(tokenizer, *suffix, request);
+  }
+  if (const Json* format = fields.Object("response_format")) {
+    generate::ReplyShape shape;
+    if (auto error = ReadFormat(*format, "response_format", shape)) return error;
+    if (auto error = HoldReply(shape, request)) return error;
   }
   request.sampling = DefaultSampling(false, false);
   request.sampling.presence_penalty = 0;

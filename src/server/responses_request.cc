@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/chat_messages.h"
+#include "server/reply_format.h"
 #include "server/sampling_fields.h"
 
 namespace slotstream::server {
@@ -145,8 +146,10 @@ std::optional<ApiError> ReadTools(const Json& tools, std::string_view name_space
     if (name.empty()) tool.Refuse("name", "a tool needs a name");
     const std::string description = tool.String("description").value_or("");
     const Json* parameters = tool.Object("parameters");
+    const bool strict = tool.Bool("strict").value_or(false);
     if (tool.error()) return tool.error();
     const std::string flat = FlatName(name_space, name);
+    if (strict) draft.shape.strict.insert(flat);
     call.tools[flat] = {name, std::string(name_space), custom};
     draft.AddTool(flat, description, custom ? &FreeTextParameters() : parameters);
   }
@@ -175,11 +178,6 @@ void RefuseUnkept(Fields& fields) {
   }
   if (fields.Bool("background").value_or(false)) {
     fields.Refuse("background", "this server answers in the foreground only");
-  }
-  const Json* text = fields.Object("text");
-  const Json* format = text == nullptr ? nullptr : Fields(*text).Get("format");
-  if (format != nullptr && TextOf(Fields(*format).Get("type")) != "text") {
-    fields.Refuse("text.format", "not offered: replies are not held to a grammar");
   }
 }
 
@@ -236,7 +234,14 @@ std::optional<ApiError> ReadResponsesCall(const Json& body, ResponsesCall& call)
   }
   ReadReasoning(fields, draft);
   engine::Request& request = call.request;
-  SetChat(std::move(draft), request);
+  if (const Json* text = fields.Object("text")) {
+    Fields inner(*text, "text.");
+    if (const Json* format = inner.Object("format")) {
+      if (auto error = ReadFormat(*format, "text.format", draft.shape)) return error;
+    }
+    if (inner.error()) return inner.error();
+  }
+  if (auto error = SetChat(std::move(draft), request)) return error;
   ReadSampling(fields, request.sampling);
   // An agent's patch may be long, and nothing says how long.
   request.sampling.max_tokens = generate::kMaxTokensCeiling;

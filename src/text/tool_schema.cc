@@ -57,6 +57,29 @@ const OrderedJson* Referenced(const OrderedJson& root, std::string_view referenc
   }
 }
 
+ParameterType TypeOfValue(const OrderedJson& value) {
+  if (value.is_string()) return ParameterType::kString;
+  if (value.is_number_float()) return ParameterType::kNumber;
+  if (value.is_number()) return ParameterType::kInteger;
+  if (value.is_boolean()) return ParameterType::kBoolean;
+  if (value.is_array()) return ParameterType::kArray;
+  return value.is_object() ? ParameterType::kObject : ParameterType::kUnknown;
+}
+
+// The type of all values that aren't null; whole numbers are numbers beside others.
+ParameterType CommonType(const OrderedJson& values) {
+  std::optional<ParameterType> common;
+  for (const OrderedJson& value : values) {
+    if (value.is_null()) continue;
+    ParameterType type = TypeOfValue(value);
+    if (type == ParameterType::kInteger && common == ParameterType::kNumber) type = *common;
+    if (type == ParameterType::kNumber && common == ParameterType::kInteger) common = type;
+    if (common && *common != type) return ParameterType::kUnknown;
+    common = type;
+  }
+  return common.value_or(ParameterType::kUnknown);
+}
+
 ParameterType Resolve(const OrderedJson& root, const OrderedJson* schema) {
   for (int step = 0; schema != nullptr && step < kMostSteps; ++step) {
     if (const OrderedJson* reference = Member(*schema, "$ref")) {
@@ -70,6 +93,10 @@ ParameterType Resolve(const OrderedJson& root, const OrderedJson* schema) {
       schema = OnlyOther(*alternatives, [](const OrderedJson& alternative) {
         return Text(Member(alternative, "type")) == "null";
       });
+    } else if (const OrderedJson* only = Member(*schema, "const")) {
+      return TypeOfValue(*only);
+    } else if (const OrderedJson* values = Member(*schema, "enum"); values && values->is_array()) {
+      return CommonType(*values);
     } else {
       break;
     }

@@ -22,7 +22,7 @@ class ToolSchemas {
   bool Declares(std::string_view function) const;
 
   // From `type` (a name, or a list with one that isn't null), `anyOf` (with one alternative that
-  // isn't null) or a local `$ref`; otherwise unknown.
+  // isn't null), a local `$ref`, or else the values of `const` or `enum`; otherwise unknown.
   ParameterType TypeOf(std::string_view function, std::string_view parameter) const;
 
  private:
