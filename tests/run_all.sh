@@ -42,6 +42,7 @@ stage "goldens" "$python" tests/goldens_test.py "$build/slotstream" "$scratch" -
 stage "program" "$python" tests/program_test.py "$build/slotstream" "$scratch"
 stage "measuring commands" "$python" tests/measuring_test.py "$build/slotstream" "$scratch"
 stage "server" "$python" tests/server_test.py "$build/slotstream" "$scratch"
+stage "prefix cache" "$python" tests/prefix_cache_test.py "$build/slotstream" "$scratch"
 stage "client libraries" "$python" tests/clients_test.py "$build/slotstream" "$scratch"
 if [[ -e $build/slotstream-bench ]]; then
   stage "benchmarks run" "$python" tests/bench_test.py "$build/slotstream-bench" "$scratch"

@@ -17,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
+#include "cli/prefix_cache_options.h"
 #include "engine/engine.h"
 #include "server/server.h"
 
@@ -28,6 +29,7 @@ constexpr rlim_t kOtherDescriptors = 256;
 
 struct ServeOptions {
   ModelOptions model;
+  PrefixCacheOptions prefix_cache;
   std::string host = "127.0.0.1";
   uint16_t port = 11434;
   std::string api_key;
@@ -84,9 +86,14 @@ Result<int> Serve(const ServeOptions& options, const CLI::App& command) {
   SS_ASSIGN_OR_RETURN(std::unique_ptr<server::Server> server,
                       server::Server::Create(server_options));
   fmt::print(stderr, "listening on http://{}:{}\n", options.host, server->port());
-  SS_ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedModel> loaded,
-                      LoadModel(options.model, command));
-  engine::Engine engine(std::move(loaded));
+  SS_ASSIGN_OR_RETURN(engine::LoadOptions load, ToLoadOptions(options.model, command));
+  engine::PrefixDiskOptions disk;
+  SS_RETURN_IF_ERROR(ApplyPrefixCache(options.prefix_cache, command, load.wishes, disk));
+  SS_ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedModel> loaded, LoadModel(load));
+  engine::Engine engine(std::move(loaded), disk);
+  if (const std::string& problem = engine.prefixes().disk_problem(); !problem.empty()) {
+    fmt::print(stderr, "note: no prefix cache on disk: {}\n", problem);
+  }
   server->SetEngine(engine);
   fmt::print(stderr, "ready\n");
   while (!interrupt.interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -103,6 +110,7 @@ void AddServeCommand(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("serve", "Serve Ollama's, OpenAI's and Anthropic's HTTP interfaces");
   AddModelOptions(*command, options->model);
+  AddPrefixCacheOptions(*command, options->prefix_cache);
   command->add_option("--host", options->host, "Address to listen on")->capture_default_str();
   command->add_option("--port", options->port, "Port to listen on; 0: any free one")
       ->capture_default_str();

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "state/sequence.h"
-#include "text/chat_template.h"
+#include "text/tool_schema.h"
 
 namespace slotstream::engine {
 namespace {
@@ -16,22 +15,16 @@ bool OpensThinking(const Request& request) {
   return request.chat->add_generation_prompt && request.chat->enable_thinking.value_or(true);
 }
 
-}  // namespace
-
-Result<std::vector<uint32_t>> EncodePrompt(const text::Tokenizer& tokenizer,
-                                           const Request& request) {
-  std::vector<uint32_t> ids = request.ids;
-  if (request.chat) {
-    SS_ASSIGN_OR_RETURN(text::RenderedPrompt prompt, text::RenderChat(*request.chat));
-    // What a user wrote must not act as control tokens.
-    SS_ASSIGN_OR_RETURN(ids, tokenizer.Encode(prompt.text, prompt.content));
-  } else if (request.text) {
-    SS_ASSIGN_OR_RETURN(ids, tokenizer.Encode(*request.text));
-  }
-  SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> start, tokenizer.Encode(request.reply_start));
-  ids.insert(ids.end(), start.begin(), start.end());
-  return ids;
+// Passes events on and makes the message of them that a client will send back.
+void RecordReply(ReplyRecorder& recorder, generate::GenerationObserver& observer) {
+  observer.on_event = [&recorder,
+                       told = std::move(observer.on_event)](const generate::ReplyEvent& event) {
+    recorder.Add(event);
+    if (told) told(event);
+  };
 }
+
+}  // namespace
 
 bool Job::WaitForMillis(int millis) {
   std::unique_lock lock(mutex_);
@@ -45,8 +38,8 @@ Result<generate::GenerationResult> Job::Wait() {
   return *result_;
 }
 
-Engine::Engine(std::unique_ptr<LoadedModel> loaded)
-    : loaded_(std::move(loaded)), worker_([this] { WorkerLoop(); }) {}
+Engine::Engine(std::unique_ptr<LoadedModel> loaded, const PrefixDiskOptions& disk)
+    : loaded_(std::move(loaded)), prefixes_(*loaded_, disk), worker_([this] { WorkerLoop(); }) {}
 
 Engine::~Engine() {
   {
@@ -69,6 +62,11 @@ std::shared_ptr<Job> Engine::Submit(Request request, RequestObserver observer) {
   }
   wake_.notify_one();
   return job;
+}
+
+Result<EncodedPrompt> Engine::Encode(const Request& request) {
+  SS_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer, loaded_->tokenizer());
+  return EncodePrompt(*tokenizer, request, prefixes_.replies());
 }
 
 void Engine::WorkerLoop() {
@@ -101,10 +99,11 @@ Result<generate::GenerationResult> Engine::Run(Job& job) {
     SS_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer, loaded_->tokenizer());
     const Request& request = job.request_;
     generate::Generation generation;
-    generation.prompt = request.ids;
+    EncodedPrompt prompt{request.ids, request.notes};
     if (request.ids.empty()) {
-      SS_ASSIGN_OR_RETURN(generation.prompt, EncodePrompt(*tokenizer, request));
+      SS_ASSIGN_OR_RETURN(prompt, EncodePrompt(*tokenizer, request, prefixes_.replies()));
     }
+    generation.prompt = std::move(prompt.ids);
     SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> start, tokenizer->Encode(request.reply_start));
     generation.reply_ids = start.size();
     generation.single_call = request.single_call;
@@ -121,9 +120,30 @@ Result<generate::GenerationResult> Engine::Run(Job& job) {
       generation.reply.tools = &tools;
     }
     if (job.observer_.on_start) job.observer_.on_start(generation.prompt);
-    state::Sequence sequence(loaded_->config());
-    return generate::Generate(loaded_->model(), *tokenizer, sequence, generation,
-                              job.observer_.generation, job.cancel_, Clock::Steady());
+
+    PrefixReuse::Use use = prefixes_.Begin(generation.prompt, prompt.notes, request);
+    generation.snapshots = use.places;
+    generate::GenerationObserver observer = job.observer_.generation;
+    ReplyRecorder recorder;
+    if (prefixes_.enabled()) {
+      observer.on_snapshot = [&](state::Snapshot state) { prefixes_.Keep(use, std::move(state)); };
+      RecordReply(recorder, observer);
+    }
+    auto result = generate::Generate(loaded_->model(), *tokenizer, use.sequence, generation,
+                                     observer, job.cancel_, Clock::Steady());
+    if (!result) return result;
+    result->prefix_note = use.note;
+    // A reply cut at a stop string is not what the model wrote.
+    const bool whole = result->reason != generate::FinishReason::kStopString;
+    const auto reply = whole && request.chat ? recorder.Take() : std::nullopt;
+    prefixes_.End(std::move(use),
+                  {.prompt = generation.prompt,
+                   .output = result->output,
+                   .reply_ids = generation.reply_ids,
+                   .stop_token = result->reason == generate::FinishReason::kStopToken,
+                   .reply = reply ? &*reply : nullptr,
+                   .tools = request.chat ? &request.chat->tools : nullptr});
+    return result;
   } catch (const std::exception& error) {
     // Only memory that could not be had for this request ends here; the next one may fit.
     return Fail(ErrorCode::kResourceLimit, error.what());

@@ -288,7 +288,7 @@ TEST_F(EngineTest, EncodedBeforeItIsSubmitted) {
   Request request = Greedy({}, 6);
   request.chat = Chat("Name three fruits.");
   const Outcome whole = Run(request);
-  request.ids = EncodePrompt(*engine_->loaded().tokenizer().value(), request).value();
+  request.ids = EncodePrompt(*engine_->loaded().tokenizer().value(), request).value().ids;
   const Outcome encoded = Run(request);
   ASSERT_TRUE(whole.result && encoded.result);
   EXPECT_EQ(encoded.result->output, whole.result->output);
@@ -304,7 +304,8 @@ TEST_F(EngineTest, AReplyBeginsAsItMust) {
   EXPECT_TRUE(outcome.text.starts_with("Once upon")) << outcome.text;
   EXPECT_EQ(outcome.result->output.size(), 3u);
   // The same tokens, had they been the prompt's end only.
-  Request prompt = Greedy(EncodePrompt(*engine_->loaded().tokenizer().value(), request).value(), 3);
+  Request prompt =
+      Greedy(EncodePrompt(*engine_->loaded().tokenizer().value(), request).value().ids, 3);
   const Outcome same = Run(std::move(prompt));
   EXPECT_EQ(outcome.result->output, same.result->output);
   EXPECT_EQ(outcome.text, "Once upon" + same.text);
@@ -314,7 +315,7 @@ TEST_F(EngineTest, ASingleCallEndsTheReply) {
   Request request = Greedy({}, 20);
   request.chat = Chat("Hi");
   request.reply_start = "<tool_call>\n<function=f>\n</function>\n";
-  request.ids = EncodePrompt(*engine_->loaded().tokenizer().value(), request).value();
+  request.ids = EncodePrompt(*engine_->loaded().tokenizer().value(), request).value().ids;
   request.chat->tools = text::OrderedJson::parse(R"([{"name": "f"}])");
   Outcome outcome = Run(request);
   ASSERT_TRUE(outcome.result) << outcome.result.error().message;

@@ -40,6 +40,9 @@ struct Pass {
   // Logits are computed for the last `logit_rows` tokens, into logits [logit_rows, vocab_size].
   size_t logit_rows = 0;
   float* logits = nullptr;
+  // Snapshots on the way, each within the pass (rows below ids.size()) into a fresh sequence, which
+  // is usable only once the pass succeeded.
+  Captures<state::Sequence> captures;
   // The last pass of a prompt: experts that it swept past the pool may stay there.
   bool admit_experts = false;
   // Looked at before each layer; may be null. A cancelled pass fails with kCancelled.
@@ -105,7 +108,8 @@ class Model {
   Status UseMode(std::optional<kernels::ComputeMode> mode);
   Status CheckPass(const Pass& pass, const state::Sequence& sequence) const;
   void Embed(const Pass& pass);
-  void RequestNgrams(std::span<const uint32_t> ids, state::Sequence& sequence);
+  void RequestNgrams(const Pass& pass, state::Sequence& sequence);
+  void EndPass(const Pass& pass, state::Sequence& sequence);
   Status RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence);
   void Record(uint32_t l, const Pass& pass, const state::Sequence& sequence);
   void RunHead(kernels::ConstRows residual, size_t rows, float* logits);

@@ -41,6 +41,9 @@ constexpr uint32_t kMinSweepRecords = 2;
 constexpr uint32_t kNgramAreas = 64;
 // 2^20 rows of 100 bytes; common n-grams repeat within a conversation.
 constexpr uint64_t kNgramCacheRows = 1 << 20;
+// The prefix cache's part of what the smallest plan leaves.
+constexpr uint64_t kPrefixCacheShare = 8;
+constexpr uint64_t kPrefixConversations = 4;
 // An n-gram cache takes at most this share of the budget.
 constexpr uint64_t kNgramCacheShare = 32;
 
@@ -84,6 +87,7 @@ void Price(const Checkpoint& checkpoint, Plan& plan) {
   ledger.Add("pass workspace", model::Model::WorkspaceBytes(checkpoint, options, plan.threads) +
                                    kept * sizeof(float));
   ledger.Add("context", state::SequenceBytes(config, plan.max_context));
+  if (plan.prefix_cache_bytes > 0) ledger.Add("prefix cache", plan.prefix_cache_bytes);
   ledger.Add("process", kProcessBytes + config.vocab_size * kBytesPerVocabularyEntry);
 }
 
@@ -143,6 +147,7 @@ Result<Plan> MakePlan(const Checkpoint& checkpoint, const MachineFacts& machine,
   plan.compute = wishes.compute;
   plan.every_mode = wishes.every_mode;
   plan.kept = wishes.kept;
+  plan.prefix_cache_bytes = wishes.prefix_cache_bytes.value_or(0);
   // The draft head's experts have slots too only once it runs; the trunk's layers count here.
   plan.all_slots = config.num_layers() * config.num_experts;
   plan.slots = wishes.slots ? std::min(*wishes.slots, plan.all_slots) : MinSlots(config);
@@ -178,6 +183,17 @@ Result<Plan> MakePlan(const Checkpoint& checkpoint, const MachineFacts& machine,
                             "context of {} at least {} are needed ({})",
                             FormatBytes(plan.budget), least.slots, least.pass_rows,
                             least.max_context, FormatBytes(least.total), parts));
+  }
+
+  // States of conversations save minutes of reading where a slot saves milliseconds, but only while
+  // they are few: four conversations of the whole context are all that is asked for.
+  if (!wishes.prefix_cache_bytes) {
+    plan.prefix_cache_bytes =
+        std::min((plan.budget - least.total) / kPrefixCacheShare,
+                 kPrefixConversations * state::SequenceBytes(config, plan.max_context));
+    least.prefix_cache_bytes = plan.prefix_cache_bytes;
+    Price(checkpoint, plan);
+    Price(checkpoint, least);
   }
 
   // Half of what is left goes to slots before anything else may have its full size, and the other

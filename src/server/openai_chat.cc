@@ -91,6 +91,7 @@ std::optional<ApiError> ReadCall(const Json& body, ChatCall& call) {
   ReadSampling(fields, request.sampling);
   request.single_call = !fields.Bool("parallel_tool_calls").value_or(true);
   ReadLimits(fields, request);
+  request.hints.session = fields.String("prompt_cache_key").value_or("");
   call.model = fields.String("model").value_or("");
   call.stream = fields.Bool("stream").value_or(false);
   if (const Json* options = fields.Object("stream_options")) {
@@ -120,6 +121,7 @@ void Answer(Service& service, const HttpRequest& request,
   }
   call.generation.response = response;
   call.generation.key = RequestKey(request);
+  ReadHints(request, call.generation.request);
   service.Generate(std::move(call.generation));
 }
 

@@ -35,10 +35,11 @@ void Answer(Service& service, const HttpRequest& request,
                              std::time(nullptr), std::move(call.echo), std::move(call.tools)};
   auto writer = MakeWriter(call.stream, std::move(identity), response, service.ids());
   if (call.empty) {
-    writer->Begin(0);
+    writer->Begin({});
     writer->End({});
     return;
   }
+  ReadHints(request, call.request);
   service.Generate({std::move(call.request), std::move(writer), response, RequestKey(request)});
 }
 

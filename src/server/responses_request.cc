@@ -221,6 +221,7 @@ std::optional<ApiError> ReadResponsesCall(const Json& body, ResponsesCall& call)
   request.single_call = !fields.Bool("parallel_tool_calls").value_or(true);
   request.sampling.stop = fields.Strings("stop");
   ReadMaxTokens(fields, "max_output_tokens", request.sampling);
+  request.hints.session = fields.String("prompt_cache_key").value_or("");
   call.model = fields.String("model").value_or("");
   call.stream = fields.Bool("stream").value_or(false);
   call.echo = Echo(fields);

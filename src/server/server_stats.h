@@ -20,6 +20,7 @@ struct StatsSnapshot {
   uint64_t failed = 0;
   uint64_t refused = 0;  // because the queue was full
   uint64_t prompt_tokens = 0;
+  uint64_t cached_tokens = 0;  // of prompt_tokens
   uint64_t reply_tokens = 0;
   uint64_t prefill_nanos = 0;
   uint64_t decode_nanos = 0;

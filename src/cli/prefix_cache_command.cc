@@ -1,0 +1,93 @@
+// `slotstream prefix-cache`: what a prefix cache on disk holds, and its removal. Loads no model.
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "state/prefix_store.h"
+
+namespace slotstream::cli {
+namespace {
+
+struct Options {
+  std::string directory;
+  bool clear = false;
+  bool json = false;
+};
+
+std::string TimeText(int64_t seconds) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
+
+Result<int> Clear(const Options& options) {
+  SS_ASSIGN_OR_RETURN(const uint64_t bytes, state::PrefixStore::Clear(options.directory));
+  if (options.json) {
+    fmt::print("{}\n", nlohmann::json{{"removed_bytes", bytes}}.dump());
+  } else {
+    fmt::print("removed {} bytes\n", bytes);
+  }
+  return 0;
+}
+
+void PrintJson(const std::vector<state::PrefixListing>& files) {
+  nlohmann::json list = nlohmann::json::array();
+  uint64_t bytes = 0;
+  for (const state::PrefixListing& file : files) {
+    bytes += file.bytes;
+    nlohmann::json entry = {
+        {"name", file.name}, {"bytes", file.bytes}, {"last_use", TimeText(file.last_use)}};
+    if (file.tokens > 0) {
+      entry.update({{"tokens", file.tokens}, {"turn", file.turn}, {"shared", file.junction}});
+    }
+    if (!file.problem.empty()) entry["problem"] = file.problem;
+    list.push_back(std::move(entry));
+  }
+  fmt::print("{}\n", nlohmann::json{{"bytes", bytes}, {"files", std::move(list)}}.dump(2));
+}
+
+void PrintText(const std::vector<state::PrefixListing>& files) {
+  uint64_t bytes = 0, states = 0;
+  for (const state::PrefixListing& file : files) {
+    bytes += file.bytes;
+    if (!file.problem.empty()) {
+      fmt::print("{}  {}  {}\n", TimeText(file.last_use), file.name, file.problem);
+    } else if (file.tokens > 0) {
+      ++states;
+      fmt::print("{}  {}  {} tokens, turn {}{}, {} bytes\n", TimeText(file.last_use), file.name,
+                 file.tokens, file.turn, file.junction ? ", shared" : "", file.bytes);
+    }
+  }
+  fmt::print("{} states, {} bytes with their rows\n", states, bytes);
+}
+
+Result<int> Run(const Options& options) {
+  if (options.clear) return Clear(options);
+  SS_ASSIGN_OR_RETURN(const std::vector<state::PrefixListing> files,
+                      state::PrefixStore::List(options.directory));
+  if (options.json) {
+    PrintJson(files);
+  } else {
+    PrintText(files);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void AddPrefixCacheCommand(CLI::App& app, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("prefix-cache", "List or clear a prefix cache on disk");
+  command->add_option("--dir", options->directory, "Its directory")->required()->type_name("DIR");
+  command->add_flag("--clear", options->clear, "Remove its states; refused while it is in use");
+  command->add_flag("--json", options->json, "As JSON");
+  command->callback([options, &action] { action = [options] { return Run(*options); }; });
+}
+
+}  // namespace slotstream::cli

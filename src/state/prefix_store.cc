@@ -1,0 +1,495 @@
+#include "state/prefix_store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <tuple>
+#include <utility>
+
+#include "io/atomic_file.h"
+#include "io/file.h"
+#include "io/free_space.h"
+#include "io/system_error.h"
+#include "state/prefix_policy.h"
+
+namespace slotstream::state {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kHeadSuffix = ".head";
+constexpr std::string_view kRowsSuffix = ".rows";
+constexpr std::string_view kPartSuffix = ".part";
+constexpr std::string_view kLockName = "lock";
+
+// A head with more is written with one segment of all rows, so that a restore stays a few long
+// reads.
+constexpr size_t kMostSegments = 64;
+
+bool IsOurs(std::string_view name, std::string_view suffix) {
+  return name.size() == 32 + suffix.size() && name.ends_with(suffix) &&
+         name.substr(0, 32).find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// Also where a kill left it.
+bool IsPart(std::string_view name) {
+  if (!name.ends_with(kPartSuffix)) return false;
+  name.remove_suffix(kPartSuffix.size());
+  return IsOurs(name, kHeadSuffix) || IsOurs(name, kRowsSuffix);
+}
+
+struct FileFacts {
+  std::string name;
+  uint64_t bytes = 0;
+  int64_t last_use = 0;
+};
+
+// Regular files in a directory, the longest unused first.
+Result<std::vector<FileFacts>> ListFiles(const std::string& directory) {
+  std::vector<FileFacts> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    struct stat facts = {};
+    if (lstat(entry->path().c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) continue;
+    files.push_back({entry->path().filename().string(), static_cast<uint64_t>(facts.st_size),
+                     facts.st_mtim.tv_sec});
+  }
+  if (error) return std::unexpected(io::SystemError(error.value(), "list", directory));
+  std::ranges::sort(files, {},
+                    [](const FileFacts& file) { return std::tuple(file.last_use, file.name); });
+  return files;
+}
+
+Status RemoveFile(const std::string& path) {
+  if (unlink(path.c_str()) == 0 || errno == ENOENT) return {};
+  return std::unexpected(io::SystemError(errno, "remove", path));
+}
+
+bool IsBadFile(const Error& error) { return error.code == ErrorCode::kCorrupt; }
+
+}  // namespace
+
+Result<std::unique_ptr<PrefixStore>> PrefixStore::Open(PrefixStoreOptions options) {
+  std::error_code error;
+  fs::create_directories(options.directory, error);
+  if (error) {
+    return std::unexpected(io::SystemError(error.value(), "create directory", options.directory));
+  }
+  auto store = std::unique_ptr<PrefixStore>(new PrefixStore(std::move(options)));
+  SS_ASSIGN_OR_RETURN(store->lock_, io::FileLock::Acquire(store->Path(std::string(kLockName))));
+  SS_ASSIGN_OR_RETURN(const std::vector<FileFacts> files, ListFiles(store->options_.directory));
+  // Rows first: heads are checked against them.
+  for (const FileFacts& file : files) {
+    if (IsPart(file.name)) {
+      SS_RETURN_IF_ERROR(RemoveFile(store->Path(file.name)));
+    } else if (IsOurs(file.name, kRowsSuffix)) {
+      store->segments_[file.name.substr(0, 32)].bytes = file.bytes;
+      store->bytes_ += file.bytes;
+    }
+  }
+  for (const FileFacts& file : files) {
+    if (!IsOurs(file.name, kHeadSuffix)) continue;
+    store->bytes_ += file.bytes;
+    store->TakeIn(file.name, file.last_use);
+  }
+  store->Heal();
+  return store;
+}
+
+// Makes a head of a file that was found, or finds a place for it as what it is.
+void PrefixStore::TakeIn(const std::string& name, int64_t last_use) {
+  const auto file = io::File::Open(Path(name), false);
+  if (!file) {
+    Note(file.error());
+    return;
+  }
+  auto about = ReadHead(**file, options_.identity);
+  if (!about && about.error().code == ErrorCode::kUnsupported) {
+    foreign_.push_back({name, (*file)->size(), last_use});
+    return;
+  }
+  const bool whole = about && std::ranges::all_of(about->segments, [&](const SegmentRef& segment) {
+                       return segments_.contains(segment.name);
+                     });
+  if (whole) {
+    // A clock that was set back must not keep a state for ever.
+    Add({std::move(*about), name, std::min(last_use, options_.now())});
+    return;
+  }
+  if (!about && !IsBadFile(about.error())) {
+    Note(about.error());  // unreadable now; perhaps not for ever
+    return;
+  }
+  Note(about ? Error{ErrorCode::kCorrupt, fmt::format("{}: rows are missing", Path(name))}
+             : about.error());
+  ++stats_.damaged;
+  if (Status removed = Remove(name); !removed) Note(removed.error());
+}
+
+void PrefixStore::Heal() {
+  for (auto segment = segments_.begin(); segment != segments_.end();) {
+    const std::string name = segment->first + std::string(kRowsSuffix);
+    const auto file = io::File::Open(Path(name), false);
+    const Status sound =
+        file ? CheckSegment(**file, options_.identity) : Status(std::unexpected(file.error()));
+    const bool foreign = !sound && sound.error().code == ErrorCode::kUnsupported;
+    if (foreign) {
+      foreign_.push_back({name, segment->second.bytes, 0});
+      segment = segments_.erase(segment);
+      continue;
+    }
+    if (!sound && IsBadFile(sound.error())) {
+      Note(sound.error());
+      ++stats_.damaged;
+      std::vector<Id> users;
+      for (const auto& [id, head] : heads_) {
+        if (std::ranges::any_of(head.about.segments, [&](const SegmentRef& ref) {
+              return ref.name == segment->first;
+            })) {
+          users.push_back(id);
+        }
+      }
+      ++segment->second.heads;  // so that its users' going does not take it from under us
+      for (const Id id : users) {
+        if (Status dropped = Drop(id); !dropped) Note(dropped.error());
+      }
+      segment->second.heads = 0;
+    }
+    if (segment->second.heads == 0) {
+      bytes_ -= segment->second.bytes;
+      if (Status removed = RemoveFile(Path(name)); !removed) Note(removed.error());
+      segment = segments_.erase(segment);
+    } else {
+      ++segment;
+    }
+  }
+  std::ranges::sort(foreign_, {},
+                    [](const Foreign& file) { return std::tuple(file.last_use, file.name); });
+  DropExpired();
+  if (Status room = MakeRoom(0, std::nullopt); !room) Note(room.error());
+}
+
+void PrefixStore::Add(Head head) {
+  for (const SegmentRef& segment : head.about.segments) ++segments_[segment.name].heads;
+  const Id id = next_id_++;
+  if (const std::optional<Id> old = tree_.Insert(head.about.keys, id)) {
+    // Of one name, and so of the same file.
+    for (const SegmentRef& segment : heads_.at(*old).about.segments) {
+      --segments_[segment.name].heads;
+    }
+    heads_.erase(*old);
+  }
+  heads_.emplace(id, std::move(head));
+}
+
+Status PrefixStore::Remove(const std::string& name) {
+  std::error_code error;
+  const uint64_t bytes = fs::file_size(Path(name), error);
+  SS_RETURN_IF_ERROR(RemoveFile(Path(name)));
+  if (!error) bytes_ -= bytes;
+  return {};
+}
+
+Status PrefixStore::Drop(Id id) {
+  const auto found = heads_.find(id);
+  const Head head = std::move(found->second);
+  heads_.erase(found);
+  tree_.Erase(id);
+  SS_RETURN_IF_ERROR(Remove(head.name));
+  for (const SegmentRef& ref : head.about.segments) {
+    const auto segment = segments_.find(ref.name);
+    if (segment == segments_.end() || --segment->second.heads > 0) continue;
+    segments_.erase(segment);
+    SS_RETURN_IF_ERROR(Remove(ref.name + std::string(kRowsSuffix)));
+  }
+  return {};
+}
+
+void PrefixStore::DropExpired() {
+  if (options_.max_age_seconds == 0) return;
+  const int64_t oldest = options_.now() - options_.max_age_seconds;
+  std::vector<Id> expired;
+  for (const auto& [id, head] : heads_) {
+    if (head.last_use < oldest) expired.push_back(id);
+  }
+  for (const Id id : expired) {
+    ++stats_.evicted;
+    if (Status dropped = Drop(id); !dropped) Note(dropped.error());
+  }
+}
+
+// A conversation keeps its last two states, the older one for an edit of the last turn.
+void PrefixStore::DropSuperseded(std::span<const PrefixKey> keys, uint64_t turn) {
+  bool kept = false;
+  const std::vector<Id> entries = tree_.Find(keys).entries;
+  for (auto id = entries.rbegin(); id != entries.rend(); ++id) {
+    const Head& head = heads_.at(*id);
+    if (head.about.junction || head.about.keys.size() == keys.size()) continue;
+    if (head.about.turn <= turn && std::exchange(kept, true)) {
+      if (Status dropped = Drop(*id); !dropped) Note(dropped.error());
+    }
+  }
+}
+
+std::optional<PrefixStore::Id> PrefixStore::Victim(std::optional<Id> keep) const {
+  std::optional<Id> victim;
+  std::tuple<EntryClass, int64_t, std::string> lowest;
+  for (const auto& [id, head] : heads_) {
+    if (id == keep) continue;
+    EntryHistory history{.length = head.about.keys.size(),
+                         .turns = head.about.turn,
+                         .conversations = head.about.junction ? 2u : 1u};
+    tree_.ForEachBelow(id, [&](Id below) {
+      history.turns_below = std::max(history.turns_below, heads_.at(below).about.turn);
+    });
+    const std::tuple order(ClassOf(history), head.last_use, head.name);
+    if (victim && order >= lowest) continue;
+    victim = id;
+    lowest = order;
+  }
+  return victim;
+}
+
+// Other models' files go first, then heads by class and age.
+Status PrefixStore::MakeRoom(uint64_t bytes, std::optional<Id> keep) {
+  const auto too_much = [&] {
+    return Fail(ErrorCode::kResourceLimit,
+                fmt::format("{} bytes do not fit into the quota of {} of {}", bytes,
+                            options_.quota_bytes, options_.directory));
+  };
+  if (bytes > options_.quota_bytes) return too_much();
+  while (bytes_ + bytes > options_.quota_bytes) {
+    if (!foreign_.empty()) {
+      const std::string name = foreign_.front().name;
+      foreign_.erase(foreign_.begin());
+      SS_RETURN_IF_ERROR(Remove(name));
+    } else if (const std::optional<Id> victim = Victim(keep)) {
+      SS_RETURN_IF_ERROR(Drop(*victim));
+    } else {
+      return too_much();
+    }
+    ++stats_.evicted;
+  }
+  return {};
+}
+
+std::optional<PrefixStore::Id> PrefixStore::FindId(std::span<const PrefixKey> keys) const {
+  const std::vector<Id> entries = tree_.Find(keys).entries;
+  for (auto id = entries.rbegin(); id != entries.rend(); ++id) {
+    if (tree_.Length(*id) < keys.size()) return *id;
+  }
+  return std::nullopt;
+}
+
+std::optional<PrefixStore::Found> PrefixStore::Find(std::span<const PrefixKey> keys) const {
+  std::lock_guard lock(mutex_);
+  const std::optional<Id> id = FindId(keys);
+  if (!id) return std::nullopt;
+  const PrefixHead& about = heads_.at(*id).about;
+  return Found{about.keys.size(), about.turn, about.junction, about.replies};
+}
+
+Status PrefixStore::Load(std::span<const PrefixKey> keys, ThreadPool& threads, Sequence& sequence) {
+  // Open files stay readable when they are evicted meanwhile.
+  std::vector<std::unique_ptr<io::File>> files;
+  PrefixHead about;
+  Id id = 0;
+  const auto open = [&]() -> Status {
+    std::lock_guard lock(mutex_);
+    const std::optional<Id> found = FindId(keys);
+    if (!found) return Fail(ErrorCode::kNotFound, "no stored state begins like this");
+    id = *found;
+    Head& head = heads_.at(id);
+    about = head.about;
+    head.last_use = options_.now();
+    SS_ASSIGN_OR_RETURN(files.emplace_back(), io::File::Open(Path(head.name), false));
+    for (const SegmentRef& segment : about.segments) {
+      SS_ASSIGN_OR_RETURN(files.emplace_back(),
+                          io::File::Open(Path(segment.name + std::string(kRowsSuffix)), false));
+    }
+    // What the next process orders by; no reason to fail.
+    utimensat(AT_FDCWD, Path(head.name).c_str(), nullptr, 0);
+    return {};
+  };
+  Status status = open();
+  if (status) {
+    std::vector<const io::File*> segments;
+    for (size_t i = 1; i < files.size(); ++i) segments.push_back(files[i].get());
+    status = ReadState(about, *files[0], segments, threads, sequence);
+  }
+  std::lock_guard lock(mutex_);
+  if (status) {
+    ++stats_.hits;
+    for (const auto& file : files) stats_.bytes_read += file->size();
+    return {};
+  }
+  Note(status.error());
+  // Which of its files is damaged may matter to others; they find out when they are read.
+  const ErrorCode code = status.error().code;
+  const bool bad = code != ErrorCode::kIo && code != ErrorCode::kResourceLimit;
+  if (bad && heads_.contains(id)) {
+    ++stats_.damaged;
+    if (Status dropped = Drop(id); !dropped) Note(dropped.error());
+  }
+  return status;
+}
+
+Result<bool> PrefixStore::Save(const Saving& saving) {
+  if (saving.keys.size() < options_.min_tokens) return false;
+  std::lock_guard one_at_a_time(saving_);
+  {
+    std::lock_guard lock(mutex_);
+    const std::vector<Id> entries = tree_.Find(saving.keys).entries;
+    if (!entries.empty()) {
+      const size_t length = tree_.Length(entries.back());
+      // A beginning that conversations share is worth its own state however near another is.
+      const bool near = length + saving.least_new > saving.keys.size() && !saving.junction;
+      if (near || length == saving.keys.size()) {
+        ++stats_.skipped;
+        return false;
+      }
+    }
+  }
+  if (Status written = Write(saving); !written) {
+    std::lock_guard lock(mutex_);
+    Note(written.error());
+    return std::unexpected(std::move(written).error());
+  }
+  return true;
+}
+
+Status PrefixStore::Write(const Saving& saving) {
+  PrefixHead about{.keys = saving.keys,
+                   .segments = {},
+                   .replies = saving.replies,
+                   .junction = saving.junction,
+                   .turn = saving.turn,
+                   .file_bytes = 0};
+  const Sequence& state = *saving.state;
+  uint64_t begin = 0, head_bytes = 0, rows_bytes = 0;
+  bool have_rows = false;
+  SS_ASSIGN_OR_RETURN(const std::string name,
+                      PrefixFileName(options_.identity, "head", saving.keys, 0));
+  {
+    std::lock_guard lock(mutex_);
+    DropExpired();
+    const std::vector<Id> entries = tree_.Find(saving.keys).entries;
+    std::optional<Id> base;
+    if (!entries.empty() && heads_.at(entries.back()).about.segments.size() < kMostSegments) {
+      base = entries.back();
+      about.segments = heads_.at(*base).about.segments;
+      begin = tree_.Length(*base);
+    }
+    SS_ASSIGN_OR_RETURN(std::string rows,
+                        PrefixFileName(options_.identity, "rows", saving.keys, begin));
+    about.segments.push_back({rows, begin, saving.keys.size()});
+    head_bytes = HeadBytes(state, about);
+    rows_bytes = SegmentBytes(state, begin, saving.keys.size());
+    SS_RETURN_IF_ERROR(MakeRoom(head_bytes + rows_bytes, base));
+    // A longer state may still need the rows of one that was dropped.
+    have_rows = segments_.contains(rows);
+    if (have_rows) rows_bytes = 0;
+  }
+  const uint64_t needed = head_bytes + rows_bytes;
+  SS_ASSIGN_OR_RETURN(const uint64_t free, io::FreeBytes(options_.directory));
+  if (free < needed + options_.least_free_bytes) {
+    return Fail(ErrorCode::kResourceLimit,
+                fmt::format("{} has {} bytes left; a state of {} would leave less than {}",
+                            options_.directory, free, needed, options_.least_free_bytes));
+  }
+  const std::string segment = about.segments.back().name + std::string(kRowsSuffix);
+  const std::string head = name + std::string(kHeadSuffix);
+  const auto publish = [&](const std::string& file, Status written) -> Status {
+    const std::string part = Path(file + std::string(kPartSuffix));
+    if (written) written = io::PublishFile(part, Path(file));
+    if (!written) unlink(part.c_str());
+    return written;
+  };
+  if (!have_rows) {
+    SS_RETURN_IF_ERROR(
+        publish(segment, WriteSegment(Path(segment + std::string(kPartSuffix)), options_.identity,
+                                      state, begin, saving.keys.size())));
+  }
+  if (Status written = publish(
+          head, WriteHead(Path(head + std::string(kPartSuffix)), options_.identity, about, state));
+      !written) {
+    if (!have_rows) unlink(Path(segment).c_str());
+    return written;
+  }
+  std::lock_guard lock(mutex_);
+  if (!have_rows) segments_[about.segments.back().name].bytes = rows_bytes;
+  about.file_bytes = head_bytes;
+  bytes_ += needed;
+  ++stats_.saved;
+  stats_.bytes_written += needed;
+  stats_.last_save_bytes = needed;
+  Add({std::move(about), head, options_.now()});
+  DropSuperseded(saving.keys, saving.turn);
+  return {};
+}
+
+void PrefixStore::Note(const Error& error) { stats_.last_reason = error.message; }
+
+void PrefixStore::ForEachHead(const std::function<void(const PrefixHead&)>& fn) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, head] : heads_) fn(head.about);
+}
+
+PrefixStoreStats PrefixStore::stats() const {
+  std::lock_guard lock(mutex_);
+  PrefixStoreStats stats = stats_;
+  stats.heads = heads_.size();
+  stats.bytes = bytes_;
+  stats.quota = options_.quota_bytes;
+  return stats;
+}
+
+Result<std::vector<PrefixListing>> PrefixStore::List(const std::string& directory) {
+  SS_ASSIGN_OR_RETURN(const std::vector<FileFacts> files, ListFiles(directory));
+  std::vector<PrefixListing> list;
+  for (const FileFacts& found : files) {
+    const bool head = IsOurs(found.name, kHeadSuffix);
+    if (!head && !IsOurs(found.name, kRowsSuffix)) continue;
+    PrefixListing listing{.name = found.name, .bytes = found.bytes, .last_use = found.last_use};
+    const auto file = io::File::Open(directory + "/" + found.name, false);
+    if (!file) {
+      listing.problem = file.error().message;
+    } else if (head) {
+      const auto about = ReadHeadOfAny(**file);
+      if (about) {
+        listing.tokens = about->keys.size();
+        listing.turn = about->turn;
+        listing.junction = about->junction;
+      } else {
+        listing.problem = about.error().message;
+      }
+    }
+    list.push_back(std::move(listing));
+  }
+  return list;
+}
+
+Result<uint64_t> PrefixStore::Clear(const std::string& directory) {
+  SS_ASSIGN_OR_RETURN(const std::unique_ptr<io::FileLock> lock,
+                      io::FileLock::Acquire(directory + "/" + std::string(kLockName)));
+  SS_ASSIGN_OR_RETURN(const std::vector<FileFacts> files, ListFiles(directory));
+  uint64_t bytes = 0;
+  // Heads before their rows: what is left midway is whole.
+  for (const std::string_view suffix : {kHeadSuffix, kRowsSuffix, kPartSuffix}) {
+    for (const FileFacts& file : files) {
+      const bool part = suffix == kPartSuffix && IsPart(file.name);
+      if (!part && !IsOurs(file.name, suffix)) continue;
+      SS_RETURN_IF_ERROR(RemoveFile(directory + "/" + file.name));
+      bytes += file.bytes;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace slotstream::state
