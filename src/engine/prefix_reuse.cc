@@ -101,8 +101,9 @@ void PrefixReuse::OpenDisk(const PrefixDiskOptions& disk) {
       if (key > UINT32_MAX) break;
       ids.push_back(static_cast<uint32_t>(key));
     }
+    const bool whole = ids.size() == head.keys.size();
+    if (whole && head.next_id != state::kNoId) ids.push_back(head.next_id);
     for (const state::ReplyNote& note : head.replies) {
-      // A reply that ends with the state's last token but one is known to its end by the state.
       if (note.end > ids.size()) continue;
       PromptHash before;
       before.Add(std::span(ids).first(note.begin));
@@ -146,7 +147,7 @@ PrefixReuse::Use PrefixReuse::Begin(std::span<const uint32_t> prompt, const Prom
 }
 
 // Takes a state from disk where it is worth more than the one in memory.
-bool PrefixReuse::Restore(state::PrefixCache::Hit& hit, Use& use) {
+bool PrefixReuse::Restore(const state::PrefixCache::Hit& hit, Use& use) {
   if (!store_) return false;
   const auto found = store_->Find(use.keys);
   if (!found || found->length < hit.length + kWorthRestoring) return false;
@@ -175,21 +176,21 @@ void PrefixReuse::Keep(const Use& use, state::Snapshot state) {
   const bool junction = std::ranges::find(use.junctions, length) != use.junctions.end();
   const auto keys = std::span(use.keys).first(length);
   // Before the cache may evict it.
-  if (junction)
-    SaveLater(kJunctions | (use.turn.conversation << 24) | length, keys, state, use, true);
+  if (junction) {
+    SaveLater(
+        kJunctions | (use.turn.conversation << 24) | length, use,
+        {.keys = {keys.begin(), keys.end()}, .state = state, .replies = {}, .junction = true});
+  }
   cache_.Insert(keys, std::move(state), use.turn, junction ? Place::kJunction : Place::kTurn);
 }
 
-void PrefixReuse::SaveLater(uint64_t conversation, std::span<const state::PrefixKey> keys,
-                            state::Snapshot state, const Use& use, bool junction) {
+void PrefixReuse::SaveLater(uint64_t conversation, const Use& use,
+                            state::PrefixStore::Saving saving) {
   if (!writer_ || use.keep_off_disk) return;
-  state::PrefixStore::Saving saving{.keys = {keys.begin(), keys.end()},
-                                    .state = std::move(state),
-                                    .replies = {},
-                                    .junction = junction,
-                                    .turn = use.turn.turn};
+  saving.turn = use.turn.turn;
+  const size_t known = saving.keys.size() + (saving.next_id != state::kNoId ? 1 : 0);
   std::ranges::copy_if(use.replies, std::back_inserter(saving.replies),
-                       [&](const state::ReplyNote& note) { return note.end <= keys.size(); });
+                       [known](const state::ReplyNote& note) { return note.end <= known; });
   writer_->Schedule(conversation, std::move(saving));
 }
 
@@ -207,10 +208,13 @@ void PrefixReuse::End(Use use, const Ended& ended) {
     Remember(before, note, std::span(ids).subspan(note.begin));
     use.replies.push_back(note);
   }
-  ids.resize(use.sequence.length());
+  const size_t length = use.sequence.length();
+  const uint32_t next_id = length < ids.size() ? ids[length] : state::kNoId;
+  ids.resize(length);
   const std::vector<state::PrefixKey> keys = KeysOf(ids);
   const auto state = std::make_shared<state::Sequence>(std::move(use.sequence));
-  SaveLater(use.turn.conversation, keys, state, use, false);
+  SaveLater(use.turn.conversation, use,
+            {.keys = keys, .state = state, .replies = {}, .next_id = next_id});
   cache_.Insert(keys, state, use.turn, state::PrefixCache::Place::kTurn);
 }
 

@@ -96,11 +96,10 @@ class PrefixReuse {
 
  private:
   void OpenDisk(const PrefixDiskOptions& disk);
-  bool Restore(state::PrefixCache::Hit& hit, Use& use);
+  bool Restore(const state::PrefixCache::Hit& hit, Use& use);
   void Remember(const PromptHash& before, const state::ReplyNote& note,
                 std::span<const uint32_t> ids);
-  void SaveLater(uint64_t conversation, std::span<const state::PrefixKey> keys,
-                 state::Snapshot state, const Use& use, bool junction);
+  void SaveLater(uint64_t conversation, const Use& use, state::PrefixStore::Saving saving);
 
   LoadedModel& loaded_;
   const checkpoint::ModelConfig& config_;

@@ -46,7 +46,8 @@ PrefixCache::Hit PrefixCache::Find(std::span<const PrefixKey> keys, const Prefix
       ++entry.conversations;
     } else {
       hit.turn.conversation = entry.turn.conversation;
-      hit.turn.turn = entry.turn.turn + 1;
+      // The same prompt once more is the same turn.
+      hit.turn.turn = entry.turn.turn + (hit.length + 1 < keys.size() ? 1 : 0);
     }
     ++stats_.hits;
     stats_.tokens_served += hit.length;

@@ -199,7 +199,7 @@ class NaiveCache {
         ++longest->conversations;
       } else {
         hit.turn.conversation = longest->turn.conversation;
-        hit.turn.turn = longest->turn.turn + 1;
+        hit.turn.turn = longest->turn.turn + (hit.length + 1 < keys.size() ? 1 : 0);
       }
     }
     if (hit.turn.conversation == 0) hit.turn.conversation = next_conversation_++;

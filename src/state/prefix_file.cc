@@ -63,7 +63,7 @@ struct Facts {
   uint32_t junction;
   int32_t next_position;
   uint32_t context_ids;  // the n-gram context follows, newest first
-  uint32_t reserved;
+  uint32_t next_id;
 };
 static_assert(sizeof(Facts) == 32);
 
@@ -151,7 +151,7 @@ HeadParts MakeHeadParts(const PrefixHead& head, const Sequence& state) {
             .junction = head.junction,
             .next_position = state.next_position(),
             .context_ids = static_cast<uint32_t>(context.size()),
-            .reserved = 0},
+            .next_id = head.next_id},
       parts.facts);
   for (const uint32_t id : context) Put(id, parts.facts);
   for (const SegmentRef& segment : head.segments) {
@@ -377,6 +377,7 @@ Result<PrefixHead> ReadHead(const io::File& file, const PrefixIdentity& identity
                       ReadList<StoredReply>(file, table[3], Kind::kReplies));
   head.turn = facts.turn;
   head.junction = facts.junction != 0;
+  head.next_id = facts.next_id;
   head.file_bytes = file.size();
   uint64_t at = 0;
   for (const StoredSegment& segment : segments) {
@@ -391,7 +392,7 @@ Result<PrefixHead> ReadHead(const io::File& file, const PrefixIdentity& identity
     return Damaged(file, "its segments do not reach its end");
   }
   for (const StoredReply& reply : replies) {
-    if (reply.begin > reply.end || reply.end > head.keys.size() + 1) {
+    if (reply.begin > reply.end || reply.end > head.keys.size() + (facts.next_id != kNoId)) {
       return Damaged(file, "a reply lies outside");
     }
     head.replies.push_back(

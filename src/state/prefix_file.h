@@ -32,11 +32,16 @@ struct SegmentRef {
   bool operator==(const SegmentRef&) const = default;
 };
 
+inline constexpr uint32_t kNoId = UINT32_MAX;
+
 // All of a head but the state itself.
 struct PrefixHead {
   std::vector<PrefixKey> keys;
   std::vector<SegmentRef> segments;  // in order, without gaps, up to keys.size()
   std::vector<ReplyNote> replies;
+  // The id behind the last key, where a reply ends with it: it was chosen but not read. kNoId:
+  // none.
+  uint32_t next_id = kNoId;
   bool junction = false;
   uint64_t turn = 1;
   uint64_t file_bytes = 0;

@@ -368,6 +368,7 @@ Status PrefixStore::Write(const Saving& saving) {
   PrefixHead about{.keys = saving.keys,
                    .segments = {},
                    .replies = saving.replies,
+                   .next_id = saving.next_id,
                    .junction = saving.junction,
                    .turn = saving.turn,
                    .file_bytes = 0};

@@ -71,6 +71,7 @@ class PrefixStore {
     std::vector<PrefixKey> keys;  // that the state has read
     std::shared_ptr<const Sequence> state;
     std::vector<ReplyNote> replies;
+    uint32_t next_id = kNoId;  // see PrefixHead
     bool junction = false;
     uint64_t turn = 1;
     // Tokens less than this beyond a stored state are not worth a new one.
