@@ -358,7 +358,9 @@ TEST_F(SpliceTest, WhatIsLongestUnusedGoes) {
     elsewhere.Add(i);
     memory_.Remember(elsewhere, DigestOf(reply_, prompt_.tools),
                      std::make_shared<std::vector<uint32_t>>(kIds));
-    if (i == 100) EXPECT_TRUE(Splices(reply_));
+    if (i == 100) {
+      EXPECT_TRUE(Splices(reply_));
+    }
   }
   EXPECT_FALSE(Splices(reply_));
 }

@@ -221,7 +221,9 @@ TEST_P(SameBits, FromSnapshotsWithinAPass) {
   constexpr std::array<size_t, 7> kCuts = {1, 2, 3, 62, 255, 256, 301};
   for (const size_t before : {0u, 6u}) {
     state::Sequence live(config);
-    if (before > 0) ASSERT_TRUE(forward(live, before, {}));
+    if (before > 0) {
+      ASSERT_TRUE(forward(live, before, {}));
+    }
     std::vector<state::Sequence> kept(kCuts.size(), state::Sequence(config));
     std::vector<model::Capture<state::Sequence>> captures;
     for (size_t i = 0; i < kCuts.size(); ++i) captures.push_back({kCuts[i], &kept[i]});

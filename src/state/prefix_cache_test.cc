@@ -349,7 +349,9 @@ TEST(PrefixCache, EqualsANaiveOne) {
       ASSERT_EQ(*live.attention[0].keys.row(t), static_cast<float>(prompt[t])) << step;
     }
     ASSERT_EQ(cache.stats().bytes, naive.Bytes()) << step;
-    if (step % 16 == 0) ASSERT_EQ(cache.Entries(), naive.Entries()) << step;
+    if (step % 16 == 0) {
+      ASSERT_EQ(cache.Entries(), naive.Entries()) << step;
+    }
     histories.push_back(std::move(prompt));
     if (histories.size() > 24) histories.erase(histories.begin() + rng() % histories.size());
   }

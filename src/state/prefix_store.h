@@ -55,7 +55,7 @@ struct PrefixListing {
   uint64_t tokens = 0;   // of a head; 0 for rows
   uint64_t turn = 0;
   bool junction = false;
-  std::string problem;  // empty: sound, as far as its beginning tells
+  std::string problem = {};  // empty: sound, as far as its beginning tells
 };
 
 // Thread-safe; one process at a time has a directory. No error of the disk ends a request: what

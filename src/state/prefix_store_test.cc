@@ -353,7 +353,9 @@ TEST_F(PrefixStoreTest, DamagedFilesGiveNoState) {
     if (!late) store = Open();
     const size_t length = Restored(*store, Plus(two, 1, 1));
     refused += length != two.size();
-    if (length != two.size()) EXPECT_GT(store->stats().damaged, 0u) << victim->first << " " << at;
+    if (length != two.size()) {
+      EXPECT_GT(store->stats().damaged, 0u) << victim->first << " " << at;
+    }
     const size_t left = Restored(*store, Plus(two, 1, 1));
     EXPECT_TRUE(left == 0 || left == one.size() || left == two.size());
     EXPECT_TRUE(Save(*store, Plus(two, 9, 1), 3));

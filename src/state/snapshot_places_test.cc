@@ -73,7 +73,9 @@ TEST(SnapshotPlaces, AreAlwaysInOrderAndWithinThePrompt) {
       ASSERT_GT(places[i], i == 0 ? prompt.begin : places[i - 1]);
       ASSERT_LT(places[i], end);
     }
-    if (limits.most > 0 && end > prompt.begin + 1) ASSERT_EQ(places.back(), end - 1);
+    if (limits.most > 0 && end > prompt.begin + 1) {
+      ASSERT_EQ(places.back(), end - 1);
+    }
   }
 }
 
