@@ -4,7 +4,7 @@ BUILD ?= build
 MODEL ?= models/miniature
 CMAKE_FLAGS ?=
 
-.PHONY: all configure demo test test-arm64 test-sanitize format check setup setup-test clean
+.PHONY: all configure demo test test-arm64 test-sanitize fuzz format check setup setup-test clean
 
 all: configure
 	ninja -C $(BUILD) slotstream
@@ -33,6 +33,11 @@ test-arm64: setup-test all
 # The unit tests under the sanitizers.
 test-sanitize: setup-test
 	tests/run_sanitized.sh
+
+# Random requests, replies and HTTP under the sanitizers, each for FUZZ_SECONDS.
+FUZZ_SECONDS ?= 60
+fuzz: setup-test
+	tests/fuzz/run.sh $(FUZZ_SECONDS)
 
 # Rewrites the sources in the house's format; `check` only complains.
 format:

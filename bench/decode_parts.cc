@@ -76,9 +76,9 @@ class Parts {
   Parts(const checkpoint::ModelConfig& config, WeightBuffer& weights, ThreadPools& pools)
       : config_(config), weights_(weights), pools_(pools) {}
 
-  void Add(size_t index, const DecodedToken& token, const TokenCost& cost) {
+  void Add(size_t index, const DecodedToken& token, const plan::TokenCost& cost) {
     ThreadPool& threads = pools_.of(token.threads);
-    for (const MatrixRole& role : cost.roles) {
+    for (const plan::MatrixRole& role : cost.roles) {
       const std::string name =
           fmt::format("{} [{}, {}] x {}", role.name, role.n, role.k, role.count);
       if (role.storage == Storage::kBf16) {
@@ -143,11 +143,11 @@ Row RowOf(const DecodedToken& token, const std::string& name, std::optional<doub
 }  // namespace
 
 Result<std::vector<Row>> MeasureDecodeParts(const checkpoint::ModelConfig& config,
-                                            const TokenCost& cost,
+                                            const plan::TokenCost& cost,
                                             const std::vector<DecodedToken>& tokens,
                                             WeightBuffer& weights, ThreadPools& pools,
                                             const RoundOptions& options, QuietCores& cores) {
-  for (const MatrixRole& role : cost.roles) {
+  for (const plan::MatrixRole& role : cost.roles) {
     const size_t bytes = role.storage == Storage::kBf16
                              ? size_t{role.n} * role.k * sizeof(uint16_t)
                              : checkpoint::PanelShape{role.n, role.k, role.group}.bytes();

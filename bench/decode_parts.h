@@ -3,10 +3,10 @@
 
 #include <vector>
 
-#include "bench/model_cost.h"
 #include "bench/options.h"
 #include "bench/rounds.h"
 #include "bench/subjects.h"
+#include "plan/model_cost.h"
 
 namespace slotstream::bench {
 
@@ -22,7 +22,7 @@ struct DecodedToken {
 // steps, as the model calls them. Rows in ms per token, then their sum, and what of the measured
 // token is left for everything else: norms, attention, routing, the work between the products.
 Result<std::vector<Row>> MeasureDecodeParts(const checkpoint::ModelConfig& config,
-                                            const TokenCost& cost,
+                                            const plan::TokenCost& cost,
                                             const std::vector<DecodedToken>& tokens,
                                             WeightBuffer& weights, ThreadPools& pools,
                                             const RoundOptions& options, QuietCores& cores);

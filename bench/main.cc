@@ -11,6 +11,7 @@
 #include "bench/model_command.h"
 #include "bench/report.h"
 #include "bench/state_command.h"
+#include "bench/stream_command.h"
 
 namespace slotstream::bench {
 namespace {
@@ -92,6 +93,27 @@ int Main(int argc, char** argv) {
   command->add_option("--tokens", state.tokens, "Length of the conversation")
       ->capture_default_str();
   command->callback([&] { action = [&] { return MeasureState(state); }; });
+
+  StreamOptions stream;
+  command = app.add_subcommand("stream", "A model whose experts do not fit into memory");
+  AddCommonOptions(*command, stream.common, output);
+  command->add_option("--model", stream.directory, "Checkpoint directory")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--peer-model", stream.peer_model, "The same geometry for the peer")
+      ->type_name("GGUF");
+  command->add_option("--limit-mib", stream.limit_mib,
+                      "Memory of the process, and of the peer, in control groups (needs root)");
+  command->add_option("--slots-per-layer", stream.slots_per_layer,
+                      "Expert slots per layer (default: what the memory allows)");
+  command->add_option("--disk-gb-s", stream.disk_gb_s,
+                      "Imitate a disk no faster than this (default: as fast as it is)");
+  command->add_option("--prompt", stream.prompt, "Tokens of the prefill (default: none)");
+  command->add_option("--pass", stream.pass, "Tokens of a pass (default: the whole prompt)");
+  command->add_option("--decode", stream.decode, "Tokens of a round")->capture_default_str();
+  command->add_option("--warm", stream.warm, "Tokens before the first round")
+      ->capture_default_str();
+  command->callback([&] { action = [&] { return MeasureStream(stream); }; });
 
   try {
     app.parse(argc, argv);

@@ -10,11 +10,11 @@
 #include "base/clock.h"
 #include "bench/busy_neighbour.h"
 #include "bench/decode_parts.h"
-#include "bench/model_cost.h"
 #include "bench/model_speed.h"
 #include "bench/peer.h"
 #include "bench/roofs.h"
 #include "bench/subjects.h"
+#include "plan/model_cost.h"
 
 namespace slotstream::bench {
 namespace {
@@ -88,7 +88,7 @@ class ModelComparison {
     return {};
   }
 
-  std::vector<Row> Rows(const TokenCost& cost) const;
+  std::vector<Row> Rows(const plan::TokenCost& cost) const;
   std::vector<DecodedToken> Tokens() const;
   ThreadPools& pools() { return pools_; }
 
@@ -199,7 +199,7 @@ std::optional<double> Scaled(const std::optional<double>& value, double by) {
   return value ? std::optional(*value * by) : std::nullopt;
 }
 
-std::vector<Row> ModelComparison::Rows(const TokenCost& cost) const {
+std::vector<Row> ModelComparison::Rows(const plan::TokenCost& cost) const {
   const std::string model =
       std::filesystem::path(options_.directory + "/").parent_path().filename();
   const std::string peer_type = std::filesystem::path(options_.peer_model).stem();
@@ -319,7 +319,7 @@ Result<std::vector<Row>> MeasureModel(const ModelRunOptions& options) {
                 "--peer-model needs --peer, the folder of its program");
   }
   SS_ASSIGN_OR_RETURN(const auto checkpoint, checkpoint::Checkpoint::Open(options.directory));
-  const TokenCost cost = CostOf(*checkpoint);
+  const plan::TokenCost cost = plan::CostOf(*checkpoint);
   SS_ASSIGN_OR_RETURN(
       WeightBuffer weights,
       WeightBuffer::Allocate((common.quick ? kQuickMemoryMib : common.memory_mib) << 20));

@@ -43,12 +43,24 @@ double PeerProducts::Run(int id) {
 }
 
 Result<PeerSpeed> RunLlamaBench(const std::string& directory, const std::string& model, int threads,
-                                size_t prompt, size_t decode) {
+                                size_t prompt, size_t decode,
+                                const std::vector<std::string>& more) {
   const std::string program = directory + "/bin/llama-bench";
-  SS_ASSIGN_OR_RETURN(std::unique_ptr<Subprocess> process,
-                      Subprocess::Start({program, "-m", model, "-t", std::to_string(threads), "-p",
-                                         std::to_string(prompt), "-n", std::to_string(decode), "-r",
-                                         "1", "-o", "jsonl"}));
+  std::vector<std::string> arguments = {program,
+                                        "-m",
+                                        model,
+                                        "-t",
+                                        std::to_string(threads),
+                                        "-p",
+                                        std::to_string(prompt),
+                                        "-n",
+                                        std::to_string(decode),
+                                        "-r",
+                                        "1",
+                                        "-o",
+                                        "jsonl"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  SS_ASSIGN_OR_RETURN(std::unique_ptr<Subprocess> process, Subprocess::Start(arguments));
   SS_ASSIGN_OR_RETURN(const std::string text, process->ReadAll());
   PeerSpeed speed;
   size_t begin = 0;

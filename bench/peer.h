@@ -35,12 +35,14 @@ class PeerProducts {
   std::vector<std::string> types_;
 };
 
-// Tokens per second as llama-bench prints them, of one repetition on an empty context.
+// Tokens per second as llama-bench prints them, of one repetition on an empty context. `more` are
+// further arguments of it.
 struct PeerSpeed {
   double prefill = 0;
   double decode = 0;
 };
 Result<PeerSpeed> RunLlamaBench(const std::string& directory, const std::string& model, int threads,
-                                size_t prompt, size_t decode);
+                                size_t prompt, size_t decode,
+                                const std::vector<std::string>& more = {});
 
 }  // namespace slotstream::bench

@@ -236,7 +236,8 @@ class OpenAiResponses(WithServer):
         self.assertGreater(final.usage.output_tokens_details.reasoning_tokens, 0)
         self.assertEqual([k for k in kinds if not k.endswith("delta")], [
             "response.created", "response.in_progress", "response.output_item.added",
-            "response.reasoning_text.done", "response.output_item.done",
+            "response.content_part.added", "response.reasoning_text.done",
+            "response.content_part.done", "response.output_item.done",
             "response.output_item.added", "response.content_part.added",
             "response.output_text.done", "response.content_part.done",
             "response.output_item.done", "response.completed"])

@@ -33,9 +33,9 @@ def golden(question, think=False):
 class Server:
     """Runs until the with block ends; `flags` go to `slotstream serve`."""
 
-    def __init__(self, binary, *flags, wait=True):
+    def __init__(self, binary, *flags, wait=True, model=MODEL):
         self.process = subprocess.Popen(
-            [binary, "serve", "--model", str(MODEL), "--port", "0", "--memory-gb", "1",
+            [binary, "serve", "--model", str(model), "--port", "0", "--memory-gb", "1",
              *map(str, flags)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.log = []
         self.listening, self.ready = threading.Event(), threading.Event()

@@ -8,12 +8,13 @@ for kind in "$@"; do
     build)
       packages+=(g++ cmake ninja-build ccache mold pkg-config libfmt-dev nlohmann-json3-dev
         libcli11-dev liburing-dev libssl-dev libpcre2-dev libutf8proc-dev libhwy-dev
-        libboost1.81-dev)
+        libboost1.81-dev python3)
       ;;
     test)
       packages+=(libgtest-dev libgmock-dev googletest libbenchmark-dev python3 python3-venv git
-        g++-aarch64-linux-gnu qemu-user clang-format-19)
+        g++-aarch64-linux-gnu qemu-user clang-format-19 chromium chromium-driver)
       # Node.js often comes from elsewhere.
+      command -v node > /dev/null || packages+=(nodejs)
       command -v npm > /dev/null || packages+=(npm)
       ;;
     *)

@@ -9,6 +9,11 @@
 
 namespace slotstream::checkpoint {
 
+Status CheckCancel(const std::atomic<bool>* cancel) {
+  if (cancel == nullptr || !cancel->load(std::memory_order_relaxed)) return {};
+  return Fail(ErrorCode::kCancelled, "loading was cancelled");
+}
+
 Result<Form> DetectForm(const std::string& directory) {
   namespace fs = std::filesystem;
   std::error_code ignored;

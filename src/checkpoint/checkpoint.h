@@ -9,6 +9,7 @@
 // nothing large. The data itself is read through an io::ReadQueue of the caller's.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -106,6 +107,9 @@ class NgramFormat {
   uint32_t group_;
 };
 
+// kCancelled once `cancel`, which may be null, is true.
+Status CheckCancel(const std::atomic<bool>* cancel);
+
 enum class Form { kOriginal, kPacked };
 
 // Which form a directory has, by the files in it. kNotFound: neither.
@@ -130,9 +134,15 @@ class Checkpoint {
 
   // nullptr when the checkpoint lacks the part; the trunk is always there.
   virtual const ResidentLayout* layout(Part part) const = 0;
-  // Allocates and fills a part. `progress` (may be empty) is told the bytes done so far.
+  // Allocates and fills a part. `progress` (may be empty) is told the bytes done so far. `cancel`
+  // (may be null) is looked at with every piece; once it is true the result is kCancelled.
   virtual Result<ResidentPart> Load(Part part, io::ReadQueue& queue,
-                                    const std::function<void(uint64_t)>& progress) const = 0;
+                                    const std::function<void(uint64_t)>& progress,
+                                    const std::atomic<bool>* cancel = nullptr) const = 0;
+
+  // The files that experts and n-gram rows are read from all the time, in a fixed order; empty
+  // where they cannot be mirrored, because nothing tells whether a copy's bytes are right.
+  virtual std::vector<const io::File*> streamed_files() const { return {}; }
 
   virtual const ExpertFormat& experts() const = 0;
   // The table of the i-th entry of config().ple_layers.

@@ -74,7 +74,8 @@ const ResidentLayout* OriginalCheckpoint::layout(Part which) const {
 }
 
 Result<ResidentPart> OriginalCheckpoint::Load(Part which, io::ReadQueue& queue,
-                                              const std::function<void(uint64_t)>& progress) const {
+                                              const std::function<void(uint64_t)>& progress,
+                                              const std::atomic<bool>* cancel) const {
   const PartInventory* source = part(which);
   if (source == nullptr) {
     return Fail(ErrorCode::kNotFound, fmt::format("{} has no such part", directory()));
@@ -86,7 +87,7 @@ Result<ResidentPart> OriginalCheckpoint::Load(Part which, io::ReadQueue& queue,
       queue, 0, [&](uint64_t offset, size_t bytes) { return memory.span().subspan(offset, bytes); },
       [&](uint64_t offset, size_t bytes) -> Status {
         if (progress) progress(offset + bytes);
-        return {};
+        return CheckCancel(cancel);
       }));
   return ResidentPart(source->layout, std::move(memory));
 }

@@ -30,7 +30,8 @@ class OriginalCheckpoint final : public Checkpoint {
   Form form() const override { return Form::kOriginal; }
   const ResidentLayout* layout(Part part) const override;
   Result<ResidentPart> Load(Part part, io::ReadQueue& queue,
-                            const std::function<void(uint64_t)>& progress) const override;
+                            const std::function<void(uint64_t)>& progress,
+                            const std::atomic<bool>* cancel = nullptr) const override;
   const ExpertFormat& experts() const override { return *experts_; }
   const NgramFormat& ngrams(size_t i) const override { return *ngrams_[i]; }
 

@@ -59,8 +59,15 @@ Status PackedCheckpoint::CheckPartChunk(Part part, uint64_t offset,
                           TensorAt(*layout(part), offset).name));
 }
 
+std::vector<const io::File*> PackedCheckpoint::streamed_files() const {
+  std::vector<const io::File*> files = {files_.experts.get()};
+  if (files_.ngrams) files.push_back(files_.ngrams.get());
+  return files;
+}
+
 Result<ResidentPart> PackedCheckpoint::Load(Part part, io::ReadQueue& queue,
-                                            const std::function<void(uint64_t)>& progress) const {
+                                            const std::function<void(uint64_t)>& progress,
+                                            const std::atomic<bool>* cancel) const {
   const ResidentLayout* source = layout(part);
   if (source == nullptr) {
     return Fail(ErrorCode::kNotFound, fmt::format("{} has no such part", directory()));
@@ -94,7 +101,7 @@ Result<ResidentPart> PackedCheckpoint::Load(Part part, io::ReadQueue& queue,
           SS_RETURN_IF_ERROR(CheckPartChunk(part, offset, memory.span().subspan(offset, length)));
         }
         if (progress) progress(job * kJobBytes + job_bytes(job));
-        return {};
+        return CheckCancel(cancel);
       });
   SS_RETURN_IF_ERROR(std::move(status));
   return ResidentPart(*source, std::move(memory));

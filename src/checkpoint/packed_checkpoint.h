@@ -23,7 +23,9 @@ class PackedCheckpoint final : public Checkpoint {
   Form form() const override { return Form::kPacked; }
   const ResidentLayout* layout(Part part) const override { return manifest_.layout.part(part); }
   Result<ResidentPart> Load(Part part, io::ReadQueue& queue,
-                            const std::function<void(uint64_t)>& progress) const override;
+                            const std::function<void(uint64_t)>& progress,
+                            const std::atomic<bool>* cancel = nullptr) const override;
+  std::vector<const io::File*> streamed_files() const override;
   const ExpertFormat& experts() const override { return *experts_; }
   const NgramFormat& ngrams(size_t i) const override { return *ngrams_[i]; }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -31,6 +32,21 @@ void ExpectSame(const Checkpoint& original, const Checkpoint& packed) {
     ASSERT_TRUE(a) << a.error().message;
     ASSERT_TRUE(b) << b.error().message;
     EXPECT_EQ(done, packed.layout(part)->bytes);
+    for (const Checkpoint* checkpoint : {&original, &packed}) {
+      std::atomic<bool> cancel = false;
+      uint64_t before = 0;
+      auto cancelled = checkpoint->Load(
+          part, *queue,
+          [&](uint64_t bytes) {
+            EXPECT_FALSE(cancel) << "it went on";
+            before = bytes;
+            cancel = true;
+          },
+          &cancel);
+      ASSERT_FALSE(cancelled);
+      EXPECT_EQ(cancelled.error().code, ErrorCode::kCancelled);
+      EXPECT_LE(before, done);
+    }
     ASSERT_EQ(a->bytes(), b->bytes());
     // The first tensor of a part begins it.
     const ResidentTensor& first = packed.layout(part)->tensors.front();

@@ -118,7 +118,7 @@ Result<int> Chat(const ChatOptions& options, const CLI::App& command) {
   load.wishes.prefix_cache_bytes = std::nullopt;  // what was said is not read again
   SS_ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedModel> loaded, LoadModel(load));
   SS_RETURN_IF_ERROR(loaded->tokenizer());
-  engine::Engine engine(std::move(loaded));
+  engine::Engine engine(std::move(loaded), {.log = PrintNote});
   Conversation conversation(options, command, engine);
   InterruptScope interrupt;
   LineReader lines;

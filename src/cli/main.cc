@@ -21,6 +21,10 @@ int Main(int argc, char** argv) {
   AddRunCommand(app, action);
   AddChatCommand(app, action);
   AddServeCommand(app, action);
+  AddDoctorCommand(app, action);
+  AddLaunchCommand(app, action);
+  AddPsCommand(app, action);
+  AddStopCommand(app, action);
   AddInspectCommand(app, action);
   AddPackCommand(app, action);
   AddSynthCommand(app, action);

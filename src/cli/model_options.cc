@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/progress.h"
+#include "cli/user_directories.h"
 
 namespace slotstream::cli {
 namespace {
@@ -19,6 +20,9 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
   command.add_option("--model", options.directory, "Checkpoint directory, original or packed")
       ->required()
       ->type_name("DIR");
+  command
+      .add_option("--mirror", options.mirror, "A copy of the model on another disk, to read both")
+      ->type_name("DIR");
   command.add_option("--slots", options.slots, "Expert slots in memory (default: what fits)")
       ->check(CLI::PositiveNumber);
   command.add_option("--memory-gb", options.memory_gb,
@@ -27,6 +31,9 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
       ->check(CLI::PositiveNumber);
   command.add_option("--max-context", options.max_context, "Tokens of prompt and reply together")
       ->check(CLI::PositiveNumber);
+  command.add_flag("--fixed", options.fixed,
+                   "Keep the planned sizes, however scarce memory becomes (default: caches shrink "
+                   "while others need memory, and grow back)");
   command.add_option("--threads", options.threads, "Threads of computation (default: all cores)")
       ->check(CLI::PositiveNumber);
   command.add_option("--io", options.io, "How to read: auto, uring or threads")
@@ -40,10 +47,15 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
       ->capture_default_str();
 }
 
+void PrintNote(std::string_view note) { fmt::print(stderr, "note: {}\n", note); }
+
 Result<engine::LoadOptions> ToLoadOptions(const ModelOptions& options, const CLI::App& command) {
   engine::LoadOptions load;
   load.directory = options.directory;
+  load.mirror = options.mirror;
   load.kernels = options.isa;
+  load.registry_directory = EngineDirectory();
+  load.wishes.fixed = options.fixed;
   SS_ASSIGN_OR_RETURN(load.wishes.compute, kernels::ParseComputeMode(options.compute));
   if (options.io == "uring") load.io = io::BackendKind::kUring;
   if (options.io == "threads") load.io = io::BackendKind::kThreads;
@@ -76,7 +88,7 @@ Result<std::unique_ptr<engine::LoadedModel>> LoadModel(const engine::LoadOptions
       load, [&](uint64_t done, uint64_t total) { bar.Update(done, total); }, notes);
   bar.Finish();
   if (!model) return model;
-  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : notes) PrintNote(note);
   fmt::print(stderr, "plan: {}; {} threads, {} kernels, {} products, {} reads\n",
              (*model)->plan().Summary(), (*model)->plan().threads, (*model)->kernels().name,
              kernels::NameOf((*model)->plan().compute), (*model)->io_name());

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "engine/loaded_model.h"
@@ -18,8 +19,10 @@ struct ModelOptions {
   uint32_t max_context = 0;  // 0: not given
   int threads = 0;
   double memory_gb = 0;
+  std::string mirror;  // empty: none
   std::string io = "auto";
   std::string isa = "auto";
+  bool fixed = false;
   std::string compute = std::string(kernels::NameOf(kernels::kDefaultComputeMode));
 };
 
@@ -33,5 +36,8 @@ Result<std::unique_ptr<engine::LoadedModel>> LoadModel(const ModelOptions& optio
                                                        const CLI::App& command,
                                                        experts::TraceWriter* trace = nullptr);
 Result<std::unique_ptr<engine::LoadedModel>> LoadModel(const engine::LoadOptions& load);
+
+// "note: .." on stderr.
+void PrintNote(std::string_view note);
 
 }  // namespace slotstream::cli

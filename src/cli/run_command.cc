@@ -84,7 +84,7 @@ Result<int> Run(const RunOptions& options, const CLI::App& command) {
   }
   SS_ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedModel> loaded,
                       LoadModel(options.model, command, trace.get()));
-  engine::Engine engine(std::move(loaded));
+  engine::Engine engine(std::move(loaded), {.log = PrintNote});
 
   InterruptScope interrupt;
   ProgressBar bar("reading the prompt");

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/prefix_cache_options.h"
+#include "cli/run_file.h"
 #include "engine/engine.h"
 #include "server/server.h"
 
@@ -39,6 +41,7 @@ struct ServeOptions {
   size_t queue = 64;
   size_t connections = 1024;
   double ping_seconds = 10;
+  double first_token_seconds = 1800;
   int grace_seconds = 10;
   bool quiet = false;
 };
@@ -65,6 +68,8 @@ Result<server::ServerOptions> ToServerOptions(const ServeOptions& options) {
   result.service.schedule.waiting = options.queue;
   result.service.schedule.keep_alive =
       std::chrono::milliseconds(std::llround(options.ping_seconds * 1000));
+  result.service.schedule.first_token =
+      std::chrono::milliseconds(std::llround(options.first_token_seconds * 1000));
   if (!options.quiet) result.service.log = LogLine;
   return result;
 }
@@ -79,6 +84,16 @@ void AllowDescriptors(size_t connections) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+Result<RunFile> WriteRunFile(const ServeOptions& options, uint16_t port) {
+  std::error_code ignored;
+  return RunFile::Write(
+      {.host = options.host,
+       .port = port,
+       .directory = std::filesystem::absolute(options.model.directory, ignored).string(),
+       .started = std::time(nullptr),
+       .grace_seconds = options.grace_seconds});
+}
+
 Result<int> Serve(const ServeOptions& options, const CLI::App& command) {
   SS_ASSIGN_OR_RETURN(const server::ServerOptions server_options, ToServerOptions(options));
   AllowDescriptors(options.connections);
@@ -86,11 +101,25 @@ Result<int> Serve(const ServeOptions& options, const CLI::App& command) {
   SS_ASSIGN_OR_RETURN(std::unique_ptr<server::Server> server,
                       server::Server::Create(server_options));
   fmt::print(stderr, "listening on http://{}:{}\n", options.host, server->port());
+  const Result<RunFile> run_file = WriteRunFile(options, server->port());
+  if (!run_file) {
+    fmt::print(stderr, "note: `ps` and `stop` will not find this server: {}\n",
+               run_file.error().message);
+  }
   SS_ASSIGN_OR_RETURN(engine::LoadOptions load, ToLoadOptions(options.model, command));
-  engine::PrefixDiskOptions disk;
-  SS_RETURN_IF_ERROR(ApplyPrefixCache(options.prefix_cache, command, load.wishes, disk));
-  SS_ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedModel> loaded, LoadModel(load));
-  engine::Engine engine(std::move(loaded), disk);
+  load.cancel = &interrupt.flag();
+  engine::EngineOptions engine_options{.log = LogLine};
+  SS_RETURN_IF_ERROR(
+      ApplyPrefixCache(options.prefix_cache, command, load.wishes, engine_options.prefix_disk));
+  Result<std::unique_ptr<engine::LoadedModel>> loaded = LoadModel(load);
+  if (!loaded) {
+    // What waits for the model gets an answer.
+    server->Stop(std::chrono::seconds(0));
+    if (loaded.error().code != ErrorCode::kCancelled) return std::unexpected(loaded.error());
+    fmt::print(stderr, "stopped while the model was loaded\n");
+    return 0;
+  }
+  engine::Engine engine(std::move(*loaded), std::move(engine_options));
   if (const std::string& problem = engine.prefixes().disk_problem(); !problem.empty()) {
     fmt::print(stderr, "note: no prefix cache on disk: {}\n", problem);
   }
@@ -136,6 +165,11 @@ void AddServeCommand(CLI::App& app, Action& action) {
       ->add_option("--ping-seconds", options->ping_seconds,
                    "Silence after which a waiting client is told that the answer will come")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--first-token-seconds", options->first_token_seconds,
+                   "Longest time from a request to the first token of its answer; 0: no limit")
+      ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   command
       ->add_option("--grace-seconds", options->grace_seconds,

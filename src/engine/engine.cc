@@ -10,6 +10,9 @@
 namespace slotstream::engine {
 namespace {
 
+// While there is nothing to do.
+constexpr auto kIdleLook = std::chrono::seconds(1);
+
 bool OpensThinking(const Request& request) {
   if (!request.chat) return request.opens_thinking;
   return request.chat->add_generation_prompt && request.chat->enable_thinking.value_or(true);
@@ -38,8 +41,12 @@ Result<generate::GenerationResult> Job::Wait() {
   return *result_;
 }
 
-Engine::Engine(std::unique_ptr<LoadedModel> loaded, const PrefixDiskOptions& disk)
-    : loaded_(std::move(loaded)), prefixes_(*loaded_, disk), worker_([this] { WorkerLoop(); }) {}
+Engine::Engine(std::unique_ptr<LoadedModel> loaded, EngineOptions options)
+    : loaded_(std::move(loaded)),
+      clock_(*options.clock),
+      governor_(*loaded_, clock_, std::move(options.system_root), std::move(options.log)),
+      prefixes_(*loaded_, options.prefix_disk),
+      worker_([this] { WorkerLoop(); }) {}
 
 Engine::~Engine() {
   {
@@ -75,7 +82,12 @@ void Engine::WorkerLoop() {
     {
       std::unique_lock lock(mutex_);
       running_.reset();
-      wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+      const auto awake = [this] { return stop_ || !queue_.empty(); };
+      while (!wake_.wait_for(lock, kIdleLook, awake)) {
+        lock.unlock();
+        governor_.Step();
+        lock.lock();
+      }
       if (queue_.empty()) return;
       job = std::move(queue_.front());
       queue_.pop_front();
@@ -124,13 +136,14 @@ Result<generate::GenerationResult> Engine::Run(Job& job) {
     PrefixReuse::Use use = prefixes_.Begin(generation.prompt, prompt.notes, request);
     generation.snapshots = use.places;
     generate::GenerationObserver observer = job.observer_.generation;
+    observer.on_step = [this] { governor_.Step(); };
     ReplyRecorder recorder;
     if (prefixes_.enabled()) {
       observer.on_snapshot = [&](state::Snapshot state) { prefixes_.Keep(use, std::move(state)); };
       RecordReply(recorder, observer);
     }
     auto result = generate::Generate(loaded_->model(), *tokenizer, use.sequence, generation,
-                                     observer, job.cancel_, Clock::Steady());
+                                     observer, job.cancel_, clock_);
     if (!result) return result;
     result->prefix_note = use.note;
     // A reply cut at a stop string is not what the model wrote.

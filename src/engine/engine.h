@@ -4,15 +4,19 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "engine/loaded_model.h"
+#include "engine/memory_governor.h"
 #include "engine/prefix_reuse.h"
 #include "engine/prompt_encoder.h"
 #include "engine/request.h"
@@ -49,10 +53,18 @@ class Job {
   std::optional<Result<generate::GenerationResult>> result_;
 };
 
+struct EngineOptions {
+  // Told in a line what the governor changed, on the engine's thread; may be empty.
+  std::function<void(std::string_view)> log = {};
+  std::string system_root = {};  // see plan::ReadMachineFacts
+  const Clock* clock = &Clock::Steady();
+  PrefixDiskOptions prefix_disk = {};
+};
+
 // Runs requests one after another on a thread of its own. Its methods are safe from any thread.
 class Engine {
  public:
-  explicit Engine(std::unique_ptr<LoadedModel> loaded, const PrefixDiskOptions& disk = {});
+  explicit Engine(std::unique_ptr<LoadedModel> loaded, EngineOptions options = {});
   // Cancels what is running and what waits.
   ~Engine();
 
@@ -72,6 +84,8 @@ class Engine {
   Result<generate::GenerationResult> Run(Job& job);
 
   std::unique_ptr<LoadedModel> loaded_;
+  const Clock& clock_;
+  MemoryGovernor governor_;  // the worker's
   PrefixReuse prefixes_;
   std::mutex mutex_;
   std::condition_variable wake_;

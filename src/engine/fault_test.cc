@@ -2,7 +2,10 @@
 // request is right.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <iterator>
+#include <random>
 #include <vector>
 
 #include "engine/test_support.h"
@@ -30,6 +33,7 @@ class CountedBackend final : public io::FaultyBackend {
 
 // A model all of whose queues have such backends.
 struct FaultyModel {
+  uint32_t pass_rows = 2;
   std::vector<std::shared_ptr<uint64_t>> reads;  // by queue, in order of making
   std::unique_ptr<LoadedModel> loaded;
 
@@ -38,7 +42,7 @@ struct FaultyModel {
     LoadOptions options;
     options.directory = directory;
     options.wishes = {.slots = {},
-                      .pass_rows = 2,
+                      .pass_rows = pass_rows,
                       .memory_bytes = 1'000'000'000,
                       .max_context = 64,
                       .threads = 1};
@@ -121,7 +125,81 @@ TEST_P(Faults, SameOutputOrTypedErrorAndTheNextRequestIsRight) {
   EXPECT_GT(failures, 0u);
 }
 
+// Passes that sweep and expect the next layer's experts, then tokens that guess them, with faults
+// anywhere.
+TEST(FaultsAhead, SameOutputOrTypedErrorAndTheNextRequestIsRight) {
+  constexpr size_t kPrompt = 40, kSingle = 14;
+  ScratchDirectory scratch;
+  const std::string packed = PackInto(scratch, TinyDirectory());
+  FaultyModel clean{.pass_rows = kPrompt, .reads = {}, .loaded = {}};
+  ASSERT_TRUE(clean.Load(packed, SIZE_MAX, {}));
+  const std::vector<uint32_t> ids = TestIds(clean.loaded->config(), kPrompt + kSingle);
+  const auto run = [&](LoadedModel& loaded) {
+    loaded.model().UseLookAhead(model::LookAheadMode::kOn);
+    return Logits(loaded, ids, kPrompt, kSingle);
+  };
+  const auto expected = run(*clean.loaded);
+  ASSERT_TRUE(expected) << expected.error().message;
+  EXPECT_GT(clean.loaded->experts().stats().read_ahead, 0u);
+
+  // The queue of experts is the first one made.
+  std::mt19937 rng(9);
+  size_t failures = 0, survivals = 0;
+  for (int round = 0; round < 120; ++round) {
+    const io::FaultKind kind = kAllFaults[rng() % std::size(kAllFaults)];
+    const uint64_t read = rng() % *clean.reads[0];
+    SCOPED_TRACE(::testing::Message() << "read " << read << " fault " << static_cast<int>(kind));
+    FaultyModel model{.pass_rows = kPrompt, .reads = {}, .loaded = {}};
+    ASSERT_TRUE(model.Load(packed, 0, {.kind = kind, .first_read = read, .count = 1 + rng() % 4}));
+    for (const bool again : {false, true}) {
+      const auto logits = run(*model.loaded);
+      if (logits) {
+        ASSERT_EQ(std::memcmp(logits->data(), expected->data(), expected->size() * 4), 0);
+        ++survivals;
+        continue;
+      }
+      EXPECT_TRUE(IsTyped(logits.error())) << logits.error().message;
+      EXPECT_TRUE(!again || kind == io::FaultKind::kTruncated || kind == io::FaultKind::kDeviceGone)
+          << logits.error().message;
+      ++failures;
+    }
+  }
+  EXPECT_GT(survivals, 0u);
+  EXPECT_GT(failures, 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(OnceAndAlways, Faults, ::testing::Bool());
+
+// Cancelled before each of its reads in turn, loading ends and says so.
+TEST(Loading, CancelledAtAnyTime) {
+  ScratchDirectory scratch;
+  const std::string packed = PackInto(scratch, TinyDirectory());
+  for (const std::string& directory : {TinyDirectory(), packed}) {
+    for (uint64_t at = 0;; ++at) {
+      std::atomic<bool> cancel = at == 0;
+      uint64_t queues = 0;
+      LoadOptions options;
+      options.directory = directory;
+      options.wishes = {.slots = {},
+                        .pass_rows = 2,
+                        .memory_bytes = 1'000'000'000,
+                        .max_context = 64,
+                        .threads = 1};
+      options.cancel = &cancel;
+      options.make_backend = [&](size_t depth) {
+        if (++queues == at) cancel = true;
+        return io::MakeBackend(io::BackendKind::kAuto, depth, nullptr);
+      };
+      const auto loaded = LoadForTest(options);
+      if (loaded) {
+        EXPECT_LT(queues, at) << "it was cancelled and went on";
+        EXPECT_GT(at, 2u);
+        break;
+      }
+      EXPECT_EQ(loaded.error().code, ErrorCode::kCancelled) << loaded.error().message;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace slotstream::engine

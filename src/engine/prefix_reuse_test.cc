@@ -36,7 +36,9 @@ LoadOptions Options(uint64_t prefix_bytes, const std::string& directory = Miniat
 std::unique_ptr<Engine> MakeEngine(uint64_t prefix_bytes, const PrefixDiskOptions& disk = {}) {
   auto loaded = LoadForTest(Options(prefix_bytes));
   EXPECT_TRUE(loaded) << loaded.error().message;
-  return std::make_unique<Engine>(std::move(*loaded), disk);
+  EngineOptions options;
+  options.prefix_disk = disk;
+  return std::make_unique<Engine>(std::move(*loaded), std::move(options));
 }
 
 text::ChatMessage Message(text::Role role, std::string text) {

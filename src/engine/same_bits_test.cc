@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
@@ -59,9 +60,12 @@ class SameBits : public ::testing::TestWithParam<ComputeMode> {
   static void ExpectSame(const LoadOptions& options, size_t pass_rows, size_t tokens = kTokens) {
     auto loaded = LoadForTest(options);
     ASSERT_TRUE(loaded) << loaded.error().message;
-    auto logits = Logits(**loaded, std::span(*ids_).first(tokens), pass_rows, kSingle);
+    ExpectSame(**loaded, pass_rows, tokens, kSingle);
+  }
+  static void ExpectSame(LoadedModel& loaded, size_t pass_rows, size_t tokens, size_t single) {
+    auto logits = Logits(loaded, std::span(*ids_).first(tokens), pass_rows, single);
     ASSERT_TRUE(logits) << logits.error().message;
-    const size_t vocab = (*loaded)->config().vocab_size;
+    const size_t vocab = loaded.config().vocab_size;
     for (size_t t = 0; t < tokens; ++t) {
       ASSERT_EQ(std::memcmp(logits->data() + t * vocab, Expected().data() + t * vocab,
                             vocab * sizeof(float)),
@@ -114,6 +118,63 @@ TEST_P(SameBits, WhateverTheReadsAndTheForm) {
       ExpectSame(options, 64);
     }
   }
+}
+
+TEST_P(SameBits, WhateverIsReadAhead) {
+  for (const uint32_t slots : {min_slots_, all_slots_ / 3}) {
+    for (const auto mode : {model::LookAheadMode::kOn, model::LookAheadMode::kOff}) {
+      SCOPED_TRACE(::testing::Message() << slots << " slots, mode " << static_cast<int>(mode));
+      LoadOptions options = Options();
+      options.directory = *packed_;
+      options.wishes.slots = slots;
+      auto loaded = LoadForTest(options);
+      ASSERT_TRUE(loaded) << loaded.error().message;
+      (*loaded)->model().UseLookAhead(mode);
+      // Passes that sweep, and tokens enough to learn which guesses come true.
+      ExpectSame(**loaded, 64, 256, 64);
+      const experts::StoreStats stats = (*loaded)->experts().stats();
+      EXPECT_EQ(stats.read_ahead > 0, mode == model::LookAheadMode::kOn);
+    }
+  }
+}
+
+TEST_P(SameBits, WhateverDiskBringsThem) {
+  const std::string copy = scratch_->Path("copy");
+  std::filesystem::copy(
+      *packed_, copy,
+      std::filesystem::copy_options::overwrite_existing | std::filesystem::copy_options::recursive);
+  LoadOptions options = Options();
+  options.directory = *packed_;
+  options.mirror = copy;
+  options.wishes.slots = min_slots_;
+  ExpectSame(options, 64, 128);
+}
+
+TEST(Mirror, MustBeACopy) {
+  ScratchDirectory scratch;
+  const std::string packed = PackInto(scratch, TinyDirectory());
+  const std::string copy = scratch.Path("copy");
+  std::filesystem::copy(packed, copy);
+  LoadOptions options;
+  options.wishes.memory_bytes = 1'000'000'000;
+  options.directory = TinyDirectory();
+  options.mirror = copy;
+  const auto original = LoadForTest(options);
+  ASSERT_FALSE(original);
+  EXPECT_EQ(original.error().code, ErrorCode::kUnsupported) << original.error().message;
+
+  options.directory = packed;
+  EXPECT_TRUE(LoadForTest(options));
+  std::filesystem::resize_file(copy + "/experts.bin", 4096);
+  const auto shorter = LoadForTest(options);
+  ASSERT_FALSE(shorter);
+  EXPECT_EQ(shorter.error().code, ErrorCode::kCorrupt) << shorter.error().message;
+  std::filesystem::resize_file(copy + "/checksums.bin", 0);
+  const auto other = LoadForTest(options);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::kInvalidArgument) << other.error().message;
+  std::filesystem::remove(copy + "/manifest.json");
+  EXPECT_FALSE(LoadForTest(options));
 }
 
 TEST_P(SameBits, WhateverTheInstructions) {

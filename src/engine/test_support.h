@@ -81,6 +81,7 @@ inline Result<std::vector<float>> Logits(LoadedModel& loaded, std::span<const ui
     pass.logit_rows = rows;
     pass.logits = logits.data() + first * vocab;
     pass.admit_experts = first + rows == prompt;
+    pass.rows_after = first + rows < prompt ? prompt - first - rows : 0;
     SS_RETURN_IF_ERROR(loaded.model().Forward(pass, sequence));
     first += rows;
   }

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <random>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "experts/test_formats.h"
@@ -26,7 +29,8 @@ struct Harness {
                                        {.layers = kLayers,
                                         .slots = slots,
                                         .sweep_records = sweep_records,
-                                        .sweep_rows = kSweepRows});
+                                        .sweep_rows = kSweepRows},
+                                       Clock::Steady());
     EXPECT_TRUE(created);
     store = std::move(*created);
   }
@@ -38,6 +42,8 @@ struct Harness {
     delivered.clear();
     format.asked.clear();
     SS_RETURN_IF_ERROR(store->Begin(layer, needs, rows, admit));
+    if (expect_sweep_of) store->Expect(*expect_sweep_of, All(), 8);
+    if (expect) store->Expect((layer + 1) % kLayers, *expect, 2);
     std::vector<ReadyExpert> ready;
     for (;;) {
       SS_RETURN_IF_ERROR(store->Next(ready));
@@ -53,6 +59,17 @@ struct Harness {
     EXPECT_EQ(sorted.size(), needs.size());
     for (uint32_t i = 0; i < sorted.size(); ++i) EXPECT_EQ(sorted[i], i);
     return {};
+  }
+
+  // Until so many records were read, all visits included.
+  void WaitForReads(uint64_t records) {
+    while (store->stats().reads < records) std::this_thread::yield();
+  }
+
+  static std::vector<uint32_t> All() {
+    std::vector<uint32_t> experts(kExperts);
+    std::iota(experts.begin(), experts.end(), 0u);
+    return experts;
   }
 
   std::set<uint32_t> Resident(uint32_t layer) const {
@@ -81,6 +98,26 @@ struct Harness {
     EXPECT_LE(held, store->pool().slots());
   }
 
+  void ExpectSnapshotIsRight() const {
+    const PoolSnapshot snapshot = store->Snapshot();
+    EXPECT_EQ(snapshot.slots, store->pool().slots());
+    EXPECT_EQ(snapshot.held, store->pool().held());
+    ASSERT_EQ(snapshot.layers.size(), kLayers);
+    ASSERT_EQ(snapshot.resident.size(), kLayers * kExperts);
+    LayerCounts sum;
+    for (uint32_t layer = 0; layer < kLayers; ++layer) {
+      sum.hits += snapshot.layers[layer].hits;
+      sum.misses += snapshot.layers[layer].misses;
+      sum.swept += snapshot.layers[layer].swept;
+      for (uint32_t expert = 0; expert < kExperts; ++expert) {
+        EXPECT_EQ(snapshot.resident[layer * kExperts + expert], Resident(layer).contains(expert));
+      }
+    }
+    EXPECT_EQ(sum.hits, store->stats().hits);
+    EXPECT_EQ(sum.misses, store->stats().misses);
+    EXPECT_EQ(sum.swept, store->stats().swept);
+  }
+
   // Nothing is pinned or claimed: a visit that fills every slot anew has room.
   void ExpectNoPins() {
     for (uint32_t layer = 0; layer < kLayers; ++layer) {
@@ -91,9 +128,7 @@ struct Harness {
         if (!resident.contains(expert)) needs.push_back({expert, 1});
       }
       if (needs.size() < store->pool().slots()) continue;
-      const size_t asked = format.asked.size();
       ASSERT_TRUE(store->Begin(layer, needs, 1, false));
-      EXPECT_GT(format.asked.size(), asked);
       store->End();
       return;
     }
@@ -105,6 +140,9 @@ struct Harness {
   io::FaultyBackend* backend = nullptr;
   std::unique_ptr<ExpertStore> store;
   std::vector<uint32_t> delivered;  // needs, in the order of delivery
+  // Told the store at the beginning of each visit.
+  std::optional<uint32_t> expect_sweep_of;
+  std::optional<std::vector<uint32_t>> expect;
 };
 
 std::vector<ExpertNeed> Needs(std::initializer_list<uint32_t> experts) {
@@ -301,6 +339,14 @@ TEST_P(ExpertStoreTest, AnyVisitsUnderAnyFaults) {
       std::ranges::shuffle(needs, rng);
       needs.resize(1 + rng() % kExperts);
       const uint32_t rows = rng() % 2 == 0 ? 1 : kSweepRows;
+      harness.expect_sweep_of.reset();
+      harness.expect.reset();
+      if (rng() % 3 == 0) harness.expect_sweep_of = static_cast<uint32_t>(rng() % kLayers);
+      if (rng() % 2 == 0) {
+        harness.expect.emplace();
+        for (int i = 0; i < 3; ++i)
+          harness.expect->push_back(static_cast<uint32_t>(rng() % kExperts));
+      }
       const Status status = harness.Visit(rng() % kLayers, needs, rows, rng() % 2 == 0);
       ++visits;
       if (!status) {
@@ -311,11 +357,82 @@ TEST_P(ExpertStoreTest, AnyVisitsUnderAnyFaults) {
             << status.error().message;
       }
       harness.ExpectPoolIsRight();
+      harness.ExpectSnapshotIsRight();
     }
     harness.ExpectNoPins();
   }
   EXPECT_GT(failures, 0u);
   EXPECT_LT(failures, visits / 2);
+}
+
+// Expected and needed: read once, before the visit, and in the pool as if read on demand.
+TEST_P(ExpertStoreTest, WhatWasExpectedIsThereAlready) {
+  for (const uint32_t rows : {1u, kSweepRows}) {
+    SCOPED_TRACE(rows);
+    Harness harness(GetParam());
+    Harness plain(GetParam());
+    ASSERT_TRUE(harness.Visit(0, Needs({1, 2}), 1));
+    harness.store->Expect(1, std::vector<uint32_t>{5, 7, 9}, 4);
+    harness.WaitForReads(5);
+    const uint64_t reads = harness.backend->reads();
+    ASSERT_TRUE(harness.Visit(1, Needs({5, 7, 9}), rows));
+    EXPECT_EQ(harness.backend->reads(), reads);
+    StoreStats stats = harness.store->stats();
+    EXPECT_EQ(stats.read_ahead, 3u);
+    EXPECT_EQ(stats.wasted, 0u);
+    EXPECT_EQ(stats.misses + stats.swept, 5u);
+    ASSERT_TRUE(plain.Visit(0, Needs({1, 2}), 1));
+    ASSERT_TRUE(plain.Visit(1, Needs({5, 7, 9}), rows));
+    EXPECT_EQ(harness.AllResident(), plain.AllResident());
+    harness.ExpectPoolIsRight();
+  }
+}
+
+TEST_P(ExpertStoreTest, WhatWasExpectedInVainIsDropped) {
+  Harness harness(GetParam());
+  ASSERT_TRUE(harness.Visit(0, Needs({1, 2}), 1));
+  const auto before = harness.AllResident();
+  harness.store->Expect(1, std::vector<uint32_t>{3, 4}, 4);
+  harness.WaitForReads(4);
+  ASSERT_TRUE(harness.Visit(1, Needs({5}), 1));
+  const StoreStats stats = harness.store->stats();
+  EXPECT_EQ(stats.read_ahead, 0u);
+  EXPECT_EQ(stats.wasted, 2u);
+  EXPECT_EQ(harness.Resident(1), (std::set<uint32_t>{5}));
+  EXPECT_EQ(harness.Resident(0), before[0]);
+  // Their frames are free again: a sweep has all four.
+  ASSERT_TRUE(harness.Visit(2, AllNeeds(), kSweepRows));
+}
+
+// A guess that fails harms nobody; needed after all, it is read again.
+TEST_P(ExpertStoreTest, AFailedGuessIsNobodysError) {
+  Harness harness(GetParam());
+  harness.format.failures.Fail(harness.format.Name(1, 3), 2);
+  harness.store->Expect(1, std::vector<uint32_t>{3}, 4);
+  harness.WaitForReads(1);
+  ASSERT_TRUE(harness.Visit(0, Needs({1}), 1));
+  ASSERT_TRUE(harness.Visit(1, Needs({3}), 1));
+  EXPECT_EQ(harness.store->stats().retries, 1u);
+}
+
+// A whole sweep of several layers reads each record once, whatever part was ahead.
+TEST_P(ExpertStoreTest, SweepsThatExpectTheNextReadEverythingOnce) {
+  for (const uint32_t frames : {2u, 4u, 2 * kExperts}) {
+    SCOPED_TRACE(frames);
+    Harness harness(GetParam(), {{io::FaultKind::kLate, 0, io::Fault::kEveryLater, 0.3}}, kSlots,
+                    frames);
+    for (uint32_t round = 0; round < 3; ++round) {
+      for (uint32_t layer = 0; layer < kLayers; ++layer) {
+        harness.expect_sweep_of = (layer + 1) % kLayers;
+        ASSERT_TRUE(harness.Visit(layer, AllNeeds(), kSweepRows, round == 1));
+      }
+    }
+    const StoreStats stats = harness.store->stats();
+    EXPECT_EQ(stats.hits + stats.swept, 3u * kLayers * kExperts);
+    EXPECT_GT(stats.read_ahead, 0u);
+    EXPECT_EQ(stats.wasted, 0u);
+    harness.ExpectPoolIsRight();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(DirectAndStaged, ExpertStoreTest, ::testing::Bool());

@@ -35,7 +35,8 @@ TEST(FoldedStore, PoolAndSweepReadEveryRecord) {
   for (const uint32_t rows : {1u, 100u}) {  // pool, sweep
     auto store = ExpertStore::Create(
         (*folded)->experts(), checkpoint::TestQueue(),
-        {.layers = kLayers, .slots = kLayers * kExperts, .sweep_records = 4, .sweep_rows = 10});
+        {.layers = kLayers, .slots = kLayers * kExperts, .sweep_records = 4, .sweep_rows = 10},
+        Clock::Steady());
     ASSERT_TRUE(store);
     std::vector<ExpertNeed> needs;
     for (uint32_t expert = 0; expert < kExperts; ++expert) needs.push_back({expert, 1});

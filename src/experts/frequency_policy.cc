@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace slotstream::experts {
 
@@ -35,6 +36,13 @@ uint32_t FrequencyPolicy::ChooseVictim(const std::function<bool(uint32_t)>& evic
   order_.erase(least);
   entry_of_[slot] = kNone;
   return slot;
+}
+
+void FrequencyPolicy::Moved(uint32_t from, uint32_t to) {
+  order_.erase({key_[from], from});
+  key_[to] = key_[from];
+  entry_of_[to] = std::exchange(entry_of_[from], kNone);
+  order_.emplace(key_[to], to);
 }
 
 }  // namespace slotstream::experts

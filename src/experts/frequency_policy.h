@@ -21,6 +21,8 @@ class FrequencyPolicy final : public Policy {
   void Filled(uint32_t slot, uint32_t entry) override;
   void Used(uint32_t slot) override;
   uint32_t ChooseVictim(const std::function<bool(uint32_t)>& evictable) override;
+  void Moved(uint32_t from, uint32_t to) override;
+  void Resized(uint32_t) override {}
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;

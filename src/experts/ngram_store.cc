@@ -21,7 +21,7 @@ uint64_t Mix(uint64_t row) {
 Result<std::unique_ptr<NgramStore>> NgramStore::Create(const checkpoint::NgramFormat& format,
                                                        std::unique_ptr<io::ReadQueue> queue,
                                                        uint64_t cache_rows, uint32_t areas) {
-  const uint64_t sets = std::max<uint64_t>(1, (cache_rows + kWays - 1) / kWays);
+  const uint64_t sets = SetsOf(cache_rows);
   SS_ASSIGN_OR_RETURN(
       AlignedBuffer cache,
       AlignedBuffer::Allocate(sets * kWays * format.row_bytes(), "the cache of n-gram rows"));
@@ -46,6 +46,18 @@ NgramStore::NgramStore(const checkpoint::NgramFormat& format, std::unique_ptr<io
 
 // No read in flight outlives the memory it writes.
 NgramStore::~NgramStore() { queue_->Drain(); }
+
+Status NgramStore::Resize(uint64_t cache_rows) {
+  Drop();
+  const uint64_t sets = SetsOf(cache_rows);
+  if (sets == next_way_.size()) return {};
+  SS_ASSIGN_OR_RETURN(cache_, AlignedBuffer::Allocate(sets * kWays * format_.row_bytes(),
+                                                      "the cache of n-gram rows"));
+  // Fresh vectors, so that the memory of larger ones goes back.
+  cache_row_ = std::vector<uint64_t>(sets * kWays, kEmpty);
+  next_way_ = std::vector<uint8_t>(sets);
+  return {};
+}
 
 void NgramStore::Begin(std::span<const uint64_t> rows) {
   Drop();

@@ -1,6 +1,7 @@
 // Rows of an n-gram table: asked for as soon as the ids are known, there when the layer comes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -42,6 +43,11 @@ class NgramStore {
   Status Finish();
   const std::byte* Row(size_t i) const { return rows_.data() + place_[i] * format_.row_bytes(); }
 
+  // Gives the cache so many rows, rounded up to whole sets, and forgets what it held: rows would
+  // lie in other sets. The batch is dropped. kResourceLimit leaves it as it was.
+  Status Resize(uint64_t cache_rows);
+  uint64_t cache_rows() const { return cache_row_.size(); }
+
   const checkpoint::NgramFormat& format() const { return format_; }
   NgramStats stats() const;
   uint64_t bytes() const { return cache_.size() + staging_.size(); }
@@ -49,6 +55,10 @@ class NgramStore {
  private:
   static constexpr uint64_t kWays = 8;
   static constexpr uint64_t kEmpty = UINT64_MAX;
+
+  static uint64_t SetsOf(uint64_t rows) {
+    return std::max<uint64_t>(1, (rows + kWays - 1) / kWays);
+  }
 
   struct Area {
     uint32_t place = 0;  // in rows_, of the row being read

@@ -93,6 +93,28 @@ TEST(NgramStore, TheOldestGoes) {
   EXPECT_EQ(harness.store->stats().hits, 16u);
 }
 
+TEST(NgramStore, ResizingForgetsAndGoesOn) {
+  Harness harness(64);
+  ASSERT_TRUE(harness.Fetch({1, 2, 3}));
+  EXPECT_EQ(harness.store->cache_rows(), 64u);
+  ASSERT_TRUE(harness.store->Resize(64));
+  ASSERT_TRUE(harness.Fetch({1, 2, 3}));
+  EXPECT_EQ(harness.store->stats().hits, 3u);  // nothing changed
+  const uint64_t before = harness.store->bytes();
+  ASSERT_TRUE(harness.store->Resize(9));
+  EXPECT_EQ(harness.store->cache_rows(), 16u);
+  EXPECT_EQ(before - harness.store->bytes(), 48 * harness.format.row_bytes());
+  std::vector<uint64_t> rows;
+  for (uint64_t row = 0; row < 100; ++row) rows.push_back(row * 7);
+  ASSERT_TRUE(harness.Fetch(rows));
+  EXPECT_EQ(harness.store->stats().hits, 3u);
+  harness.store->Begin(std::vector<uint64_t>{500, 501});
+  ASSERT_TRUE(harness.store->Resize(800));  // what was asked for is dropped
+  ASSERT_TRUE(harness.Fetch(rows));
+  ASSERT_TRUE(harness.Fetch(rows));
+  EXPECT_GT(harness.store->stats().hits, 90u);
+}
+
 TEST(NgramStore, BeginDropsWhatWasNotFetched) {
   Harness harness(64, 2, {{io::FaultKind::kLate, 0, io::Fault::kEveryLater, 0.5}});
   harness.store->Begin(std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7});

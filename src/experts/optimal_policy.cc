@@ -1,6 +1,7 @@
 #include "experts/optimal_policy.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace slotstream::experts {
 
@@ -29,6 +30,13 @@ uint32_t OptimalPolicy::ChooseVictim(const std::function<bool(uint32_t)>& evicta
   order_.erase(std::next(last).base());
   entry_of_[slot] = kNone;
   return slot;
+}
+
+void OptimalPolicy::Moved(uint32_t from, uint32_t to) {
+  order_.erase({next_use_[from], from});
+  next_use_[to] = next_use_[from];
+  entry_of_[to] = std::exchange(entry_of_[from], kNone);
+  order_.emplace(next_use_[to], to);
 }
 
 }  // namespace slotstream::experts

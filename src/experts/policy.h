@@ -19,6 +19,11 @@ class Policy {
   // A slot for which `evictable` holds; the caller knows that there is one. The slot's entry is
   // gone afterwards.
   virtual uint32_t ChooseVictim(const std::function<bool(uint32_t)>& evictable) = 0;
+  // What slot `from` holds is now in slot `to`, which held nothing; nothing else about it changes.
+  virtual void Moved(uint32_t from, uint32_t to) = 0;
+  // The pool now has the slots [0, slots), at most as many as the policy was made for; the others
+  // hold nothing.
+  virtual void Resized(uint32_t slots) = 0;
 };
 
 }  // namespace slotstream::experts

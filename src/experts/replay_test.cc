@@ -34,7 +34,8 @@ TEST(ReplayVisit, CountsWhatTheStoreCounts) {
                                             .token_needs = 4 * kLayers,
                                             .slots = slots,
                                             .sweep_records = 4,
-                                            .sweep_rows = kSweepRows});
+                                            .sweep_rows = kSweepRows},
+                                           Clock::Steady());
     ASSERT_TRUE(store);
     const TraceHeader header = {
         .layers = kLayers, .experts = kExperts, .top_k = 4, .sweep_rows = kSweepRows};
@@ -54,6 +55,14 @@ TEST(ReplayVisit, CountsWhatTheStoreCounts) {
         }
       }
       ASSERT_TRUE((*store)->Begin(visit.layer, needs, visit.rows, visit.admit));
+      // Reading ahead, rightly or not, changes nothing that the pool holds.
+      if (rng() % 3 == 0) {
+        (*store)->Expect(static_cast<uint32_t>(rng() % kLayers), std::vector<uint32_t>{1, 5, 9, 13},
+                         2);
+      } else if (rng() % 5 == 0) {
+        (*store)->Expect(static_cast<uint32_t>(rng() % kLayers),
+                         std::vector<uint32_t>{0, 2, 4, 6, 8}, 8);
+      }
       std::vector<ReadyExpert> ready;
       do {
         ASSERT_TRUE((*store)->Next(ready));

@@ -8,6 +8,13 @@ SegmentedLruPolicy::SegmentedLruPolicy(uint32_t slots, uint32_t protected_slots)
   for (uint32_t i = 0; i < links_.size(); ++i) links_[i] = {i, i};
 }
 
+std::unique_ptr<SegmentedLruPolicy> SegmentedLruPolicy::ForTokens(uint32_t slots,
+                                                                  uint32_t token_needs) {
+  auto policy = std::make_unique<SegmentedLruPolicy>(slots, ProtectedSlots(slots, token_needs));
+  policy->token_needs_ = token_needs;
+  return policy;
+}
+
 void SegmentedLruPolicy::Unlink(uint32_t slot) {
   const Link link = links_[slot];
   links_[link.before].after = link.after;
@@ -33,10 +40,31 @@ void SegmentedLruPolicy::Used(uint32_t slot) {
   Unlink(slot);
   LinkFirst(protection(), slot);
   protected_[slot] = true;
-  if (++protected_count_ <= protected_slots_) return;
-  const uint32_t oldest = links_[protection()].before;
-  Unlink(oldest);
-  LinkFirst(probation(), oldest);
+  ++protected_count_;
+  Demote();
+}
+
+// Puts the oldest of too many protected ones back on probation.
+void SegmentedLruPolicy::Demote() {
+  while (protected_count_ > protected_slots_) {
+    const uint32_t oldest = links_[protection()].before;
+    Unlink(oldest);
+    LinkFirst(probation(), oldest);
+  }
+}
+
+void SegmentedLruPolicy::Moved(uint32_t from, uint32_t to) {
+  const uint32_t before = links_[from].before;
+  const bool was_protected = protected_[from];
+  Unlink(from);
+  LinkFirst(before, to);
+  protected_[to] = was_protected;
+  if (was_protected) ++protected_count_;
+}
+
+void SegmentedLruPolicy::Resized(uint32_t slots) {
+  if (token_needs_) protected_slots_ = ProtectedSlots(slots, *token_needs_);
+  Demote();
 }
 
 uint32_t SegmentedLruPolicy::ChooseVictim(const std::function<bool(uint32_t)>& evictable) {

@@ -26,12 +26,15 @@ struct ExpertKey {
 class SlotPool {
  public:
   // `record_bytes` per slot (a multiple of kPageSize; 0 for a pool that only keeps the books).
-  // `policy` is for as many slots, its entries are Index() numbers. kInvalidArgument for no slots,
+  // `most_slots` is how far Resize may go; less than `slots`, e.g. 0, means `slots`. `policy` is
+  // for that many slots, its entries are Index() numbers. kInvalidArgument for no slots,
   // kResourceLimit when the memory cannot be had.
   static Result<SlotPool> Create(uint32_t slots, size_t record_bytes, uint32_t layers,
-                                 uint32_t experts_per_layer, std::unique_ptr<Policy> policy);
+                                 uint32_t experts_per_layer, std::unique_ptr<Policy> policy,
+                                 uint32_t most_slots = 0);
 
-  uint32_t slots() const { return static_cast<uint32_t>(pins_.size()); }
+  uint32_t slots() const { return slots_; }
+  uint32_t most_slots() const { return static_cast<uint32_t>(pins_.size()); }
   uint32_t held() const { return held_; }
   uint64_t evictions() const { return evictions_; }
   // True when every expert of every layer is in the pool, so that nothing will ever be read.
@@ -41,10 +44,11 @@ class SlotPool {
   int32_t Find(ExpertKey key) const { return slot_of_[Index(key)]; }
   // Tells the policy that the slot's entry was used.
   void Use(uint32_t slot) { policy_->Used(slot); }
-  std::byte* data(uint32_t slot) { return memory_.data() + size_t{slot} * record_bytes_; }
-  const std::byte* data(uint32_t slot) const {
-    return memory_.data() + size_t{slot} * record_bytes_;
-  }
+  std::byte* data(uint32_t slot) { return data_[slot]; }
+  const std::byte* data(uint32_t slot) const { return data_[slot]; }
+  // Gives the memory of a claimed slot away for `other` of the same size, which holds what the slot
+  // was claimed for: a record that was read elsewhere comes into the pool without being copied.
+  std::byte* Exchange(uint32_t slot, std::byte* other);
 
   void Pin(uint32_t slot);
   void Unpin(uint32_t slot);
@@ -58,18 +62,37 @@ class SlotPool {
   // The claimed slot is free again.
   void Abandon(uint32_t slot);
 
+  // Makes the pool `slots` large. What it has less goes as the policy says, and its memory back to
+  // the system; what stays may move to another slot. New slots take memory when they are filled.
+  // All slots must lie in the pool's own memory. kInvalidArgument for no slots or more than
+  // most_slots(), kInternal while a slot is pinned or claimed; nothing has changed then.
+  Status Resize(uint32_t slots);
+  // Whether `memory` is a part of the pool's own; Exchange mixes them up.
+  bool Owns(const std::byte* memory) const {
+    return memory >= memory_.data() && memory < memory_.data() + memory_.size();
+  }
+  // Moves what the slot holds to `memory`; returns the memory that it had.
+  std::byte* Rehouse(uint32_t slot, std::byte* memory);
+
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  SlotPool(AlignedBuffer memory, uint32_t slots, size_t record_bytes, uint32_t layers,
-           uint32_t experts_per_layer, std::unique_ptr<Policy> policy);
+  SlotPool(AlignedBuffer memory, uint32_t slots, uint32_t most_slots, size_t record_bytes,
+           uint32_t layers, uint32_t experts_per_layer, std::unique_ptr<Policy> policy);
+
+  std::byte* Home(uint32_t slot) { return memory_.data() + slot * record_bytes_; }
+  uint32_t Evict();
+  void Compact(uint32_t slots);
+  void Move(uint32_t from, uint32_t to);
 
   uint32_t Index(ExpertKey key) const { return key.layer * experts_per_layer_ + key.expert; }
 
   AlignedBuffer memory_;
   size_t record_bytes_;
+  uint32_t slots_;
   uint32_t experts_per_layer_;
   std::unique_ptr<Policy> policy_;
+  std::vector<std::byte*> data_;    // per slot
   std::vector<int32_t> slot_of_;    // per expert, -1 if not held
   std::vector<uint32_t> entry_of_;  // per slot: what it holds or is claimed for, or kNone
   std::vector<uint32_t> pins_;      // per slot

@@ -101,7 +101,9 @@ Status Prefill(model::Model& model, state::Sequence& sequence, const Generation&
     pass.logit_rows = last ? 1 : 0;
     pass.logits = logits.data();
     pass.admit_experts = last;
+    pass.rows_after = prompt.size() - first - rows;
     pass.cancel = &cancel;
+    if (observer.on_step) observer.on_step();
     if (Status status = model.Forward(pass, sequence); !status) {
       snapshots.Rescue();
       return status;
@@ -163,6 +165,7 @@ Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& to
   std::vector<float> logits(model.config().vocab_size);
   const size_t tokens = std::min<size_t>(tokenizer.vocab_size(), logits.size());
   Sampler sampler(generation.sampling, tokens);
+  sampler.AcceptPrompt(generation.prompt);
   ReplyParser parser(tokenizer, generation.reply);
   std::vector<ReplyEvent> events;
   bool called = false;
@@ -228,6 +231,7 @@ Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& to
     pass.logit_rows = 1;
     pass.logits = logits.data();
     pass.cancel = &cancel;
+    if (observer.on_step) observer.on_step();
     SS_RETURN_IF_ERROR(model.Forward(pass, sequence));
   }
   parser.Flush(events);

@@ -69,6 +69,8 @@ struct GenerationObserver {
   // Before the events of the token; not for a token that ends the reply.
   std::function<void(const ChosenToken& token)> on_token;
   std::function<void(const ReplyEvent& event)> on_event;
+  // Before each pass: nothing uses the stores now.
+  std::function<void()> on_step;
 };
 
 struct GenerationResult {

@@ -62,25 +62,15 @@ uint64_t SplitMix64(uint64_t value) {
 }
 
 Sampler::Sampler(const SamplingParams& params, size_t vocab_size)
-    : params_(params), vocab_size_(vocab_size), generated_(vocab_size) {
+    : params_(params), vocab_size_(vocab_size), penalties_(params, vocab_size) {
   state_ = params.seed.value_or(kStateWithoutSeed);
   if (params.seed == 0u) state_ = kStateForSeedZero;
-}
-
-void Sampler::Accept(uint32_t id) {
-  if (id >= vocab_size_ || generated_[id]) return;
-  generated_[id] = true;
-  distinct_.push_back(id);
 }
 
 uint32_t Sampler::Sample(std::span<const float> padded_logits) {
   const auto logits = padded_logits.first(std::min(padded_logits.size(), vocab_size_));
   scaled_.assign(logits.begin(), logits.end());
-  if (params_.presence_penalty != 0) {
-    for (uint32_t id : distinct_) {
-      if (id < scaled_.size()) scaled_[id] -= params_.presence_penalty;
-    }
-  }
+  penalties_.Apply(scaled_);
   if (params_.temperature <= 0) return ArgMax(scaled_);
 
   const float u = NextUniform();

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "generate/penalties.h"
 #include "generate/sampling_params.h"
 
 namespace slotstream::generate {
@@ -25,7 +26,7 @@ class Sampler {
 
   // The next token for `logits` [at least vocab_size]. With a temperature each call takes one
   // random number, whatever the logits: one call for each token that is kept.
-  //  1. the presence penalty is subtracted once from each accepted token
+  //  1. biases and penalties, as Penalties::Apply says
   //  2. temperature 0: the highest logit, of equals the lowest id
   //  3. logits are divided by the temperature
   //  4. top_k: all that are lower than the k-th highest go; equals of it stay
@@ -36,8 +37,10 @@ class Sampler {
   // Where the total isn't a positive number the highest of the raw logits is taken.
   uint32_t Sample(std::span<const float> logits);
 
-  // Tells that `id` was generated; the penalty is for these.
-  void Accept(uint32_t id);
+  // Tells what the prompt was, before the first Sample, and that `id` was generated: penalties are
+  // for these.
+  void AcceptPrompt(std::span<const uint32_t> ids) { penalties_.AcceptPrompt(ids); }
+  void Accept(uint32_t id) { penalties_.Accept(id); }
 
  private:
   struct Candidate {
@@ -55,8 +58,7 @@ class Sampler {
   SamplingParams params_;
   size_t vocab_size_;
   uint64_t state_;
-  std::vector<bool> generated_;        // by id
-  std::vector<uint32_t> distinct_;     // the ids of generated_
+  Penalties penalties_;
   std::vector<float> scaled_;          // [vocab_size], used by Sample
   std::vector<float> heap_;            // of the top-k search
   std::vector<Candidate> candidates_;  // by id

@@ -26,6 +26,10 @@ SamplingParams SamplingParams::Sanitized() const {
   if (!std::isfinite(top_p) || top_p <= 0 || top_p > 1) clean.top_p = 1;
   clean.min_p = std::isfinite(min_p) ? std::clamp(min_p, 0.0f, 1.0f) : 0;
   if (!std::isfinite(presence_penalty)) clean.presence_penalty = 0;
+  if (!std::isfinite(frequency_penalty)) clean.frequency_penalty = 0;
+  if (!std::isfinite(repeat_penalty) || repeat_penalty <= 0) clean.repeat_penalty = 1;
+  clean.repeat_last_n = std::max<int64_t>(repeat_last_n, -1);
+  std::erase_if(clean.logit_bias, [](const TokenBias& b) { return !std::isfinite(b.bias); });
   clean.top_k = std::max<int64_t>(top_k, 0);
   clean.max_tokens = max_tokens <= 0 ? kMaxTokensCeiling : std::min(max_tokens, kMaxTokensCeiling);
   std::erase(clean.stop, std::string());

@@ -29,7 +29,7 @@ struct BackendResult {
   int64_t result = 0;  // bytes read as pread counts them (0: end of file), or -errno
 };
 
-// One thread at a time calls a backend; which one may change.
+// One thread at a time calls a backend, WaitReady apart; which one may change.
 class ReadBackend {
  public:
   // Nothing may be in flight.
@@ -50,6 +50,10 @@ class ReadBackend {
   // until there is at least one, unless nothing is in flight; without, returns 0 when none is
   // ready.
   virtual size_t Reap(std::span<BackendResult> out, bool wait) = 0;
+
+  // Blocks until Reap would return a result, or nothing is in flight. The one call that may run
+  // beside Start, on the thread that alone reaps: so another thread can start reads meanwhile.
+  virtual void WaitReady() = 0;
 };
 
 enum class BackendKind {

@@ -56,6 +56,8 @@ class FaultyBackend : public ReadBackend {
   size_t depth() const override { return inner_->depth(); }
   Status Start(std::span<const BackendRead> reads) override;
   size_t Reap(std::span<BackendResult> out, bool wait) override;
+  // Returns at once: Reap blocks in its place.
+  void WaitReady() override {}
 
   // Appends to the plan; `first_read` still counts from the first read ever.
   void AddFault(const Fault& fault) { plan_.push_back(fault); }

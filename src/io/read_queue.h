@@ -49,7 +49,8 @@ struct ReadStats {
 // follow in the order of submission. Completions come in any order.
 //
 // Files and destinations must live until the request's completion was handed out, or until Drain or
-// the destructor has returned: no read outlives its buffers. One thread uses a queue at a time.
+// the destructor has returned: no read outlives its buffers. One thread uses a queue at a time,
+// WaitReady apart.
 class ReadQueue {
  public:
   // `clock` outlives the queue.
@@ -68,6 +69,10 @@ class ReadQueue {
 
   // Wait without blocking.
   size_t Poll(std::vector<ReadCompletion>& out) { return Wait(0, out); }
+
+  // Blocks until Poll is likely to find a completion, or nothing is in flight. May run beside
+  // Submit on the thread that alone waits, polls and drains.
+  void WaitReady() { backend_->WaitReady(); }
 
   // Requests submitted whose completions were not handed out yet.
   size_t outstanding() const { return active_ + ready_.size(); }

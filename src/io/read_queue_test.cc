@@ -56,6 +56,7 @@ class WatchedBackend : public ReadBackend {
     in_flight_ -= count;
     return count;
   }
+  void WaitReady() override { inner_->WaitReady(); }
 
  private:
   std::unique_ptr<ReadBackend> inner_;

@@ -32,6 +32,7 @@ class ThreadBackend : public ReadBackend {
   size_t depth() const override { return depth_; }
   Status Start(std::span<const BackendRead> reads) override;
   size_t Reap(std::span<BackendResult> out, bool wait) override;
+  void WaitReady() override;
 
  private:
   void Work();
@@ -90,6 +91,11 @@ size_t ThreadBackend::Reap(std::span<BackendResult> out, bool wait) {
   results_.erase(results_.begin(), results_.begin() + static_cast<ptrdiff_t>(count));
   in_flight_ -= count;
   return count;
+}
+
+void ThreadBackend::WaitReady() {
+  std::unique_lock lock(mutex_);
+  result_there_.wait(lock, [this] { return in_flight_ == 0 || !results_.empty(); });
 }
 
 void ThreadBackend::Work() {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <liburing.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <deque>
@@ -37,6 +38,7 @@ class UringBackend : public ReadBackend {
   size_t depth() const override { return depth_; }
   Status Start(std::span<const BackendRead> reads) override;
   size_t Reap(std::span<BackendResult> out, bool wait) override;
+  void WaitReady() override;
 
  private:
   size_t TakeReady(std::span<BackendResult> out);
@@ -45,8 +47,9 @@ class UringBackend : public ReadBackend {
   io_uring ring_{};
   bool ring_ready_ = false;
   bool broken_ = false;                // the kernel refused a submission for good
-  size_t in_flight_ = 0;               // in the kernel
+  std::atomic<size_t> in_flight_ = 0;  // in the kernel
   std::deque<BackendResult> refused_;  // results of reads that the kernel did not take
+  std::atomic<bool> any_refused_ = false;
 };
 
 Status UringBackend::Start(std::span<const BackendRead> reads) {
@@ -79,6 +82,7 @@ Status UringBackend::Start(std::span<const BackendRead> reads) {
       for (const BackendRead& read : reads.subspan(submitted)) {
         refused_.push_back({read.id, result});
       }
+      any_refused_ = true;
       break;
     }
   }
@@ -88,15 +92,21 @@ Status UringBackend::Start(std::span<const BackendRead> reads) {
 size_t UringBackend::Reap(std::span<BackendResult> out, bool wait) {
   size_t count = TakeReady(out);
   while (count == 0 && wait && in_flight_ > 0) {
-    io_uring_cqe* entry = nullptr;
-    int result = io_uring_wait_cqe(&ring_, &entry);
-    if (result != 0 && result != -EINTR) {
-      // Results still appear in shared memory when the kernel refuses to wait for them.
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    WaitReady();
     count = TakeReady(out);
   }
   return count;
+}
+
+// Start fills one of the ring's two queues and this looks at the other, so both may run at once.
+void UringBackend::WaitReady() {
+  io_uring_cqe* entry = nullptr;
+  while (in_flight_ > 0 && !any_refused_) {
+    const int result = io_uring_wait_cqe(&ring_, &entry);
+    if (result == 0) return;
+    // Results still appear in shared memory when the kernel refuses to wait for them.
+    if (result != -EINTR) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 size_t UringBackend::TakeReady(std::span<BackendResult> out) {
@@ -105,6 +115,7 @@ size_t UringBackend::TakeReady(std::span<BackendResult> out) {
     out[count++] = refused_.front();
     refused_.pop_front();
   }
+  any_refused_ = !refused_.empty();
   io_uring_cqe* entry = nullptr;
   while (count < out.size() && in_flight_ > 0 && io_uring_peek_cqe(&ring_, &entry) == 0) {
     out[count++] = {io_uring_cqe_get_data64(entry), entry->res};

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "model/delta_net.h"
+#include "model/expert_guess.h"
 #include "model/hyper_connection.h"
 #include "model/ngram_memory.h"
 
@@ -21,6 +23,17 @@ size_t MaxInputs(const ModelConfig& config) {
                            size_t{config.num_attention_heads} * config.head_dim,
                            config.ple_embed_dim, config.hc_lowrank, config.shared_expert_size});
 }
+
+// Candidates for the next layer, per expert that a token needs: of the ranks behind, too few come
+// true to be worth a read.
+constexpr uint32_t kGuessesPerNeed = 2;
+// Records of a token's guesses in flight: what must be waited for when a guess was wrong.
+constexpr uint32_t kGuessesAtOnce = 2;
+// Of a sweep's: each that any of its tokens is likely to need will be needed.
+constexpr uint32_t kSweepGuessesAtOnce = 16;
+// Tokens of a pass that are asked what the next layer needs. The experts of as many others are
+// mostly among theirs.
+constexpr size_t kSample = 64;
 
 // The smallest quantization group that checkpoints have.
 constexpr size_t kMinGroup = 32;
@@ -69,6 +82,7 @@ Model::Workspace::Workspace(Arena& arena, const ModelConfig& config, const Model
   const size_t bytes = LargestOfModes(options, [&](kernels::ComputeMode mode) {
     return Compute::ScratchBytes(mode, rows, MaxInputs(config), kMinGroup);
   });
+  guess = arena.Take(ExpertGuessScratch(config, std::min(rows, kSample)));
   prepared = {reinterpret_cast<std::byte*>(arena.Take(bytes / sizeof(float))), bytes};
 }
 
@@ -121,6 +135,7 @@ Model::Model(const checkpoint::Checkpoint& checkpoint, checkpoint::ResidentPart 
       compute_(kernel_table, options.compute, threads, workspace_.prepared),
       rotary_(config_),
       attention_scratch_(config_, options.max_rows, threads.threads()),
+      look_ahead_(config_.num_layers()),
       positions_(options.max_rows),
       ngram_rows_(config_.ple_layers.size()) {}
 
@@ -171,6 +186,7 @@ Status Model::Forward(const Pass& pass, state::Sequence& sequence) {
   SS_RETURN_IF_ERROR(CheckPass(pass, sequence));
   SS_RETURN_IF_ERROR(UseMode(pass.compute));
   const size_t rows = pass.ids.size();
+  const uint64_t start = store_.clock().NowNanos();
   sequence.BeginPass();
   for (const Capture<state::Sequence>& capture : pass.captures) capture.into->BeginPass();
   RequestNgrams(pass, sequence);
@@ -200,6 +216,7 @@ Status Model::Forward(const Pass& pass, state::Sequence& sequence) {
             pass.logits);
   }
   EndPass(pass, sequence);
+  if (rows == 1) look_ahead_pays_.Record(store_.clock().NowNanos() - start);
   return {};
 }
 
@@ -279,12 +296,49 @@ Status Model::RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence) 
   WriteStreams(compute_, config_, w.y, w.inject, rows, w.residual);
 
   ReadStreams(compute_, config_, layer.mlp_site, w.residual, rows, w.x, w.inject, arena_);
-  Status moe = RunMoe(compute_, config_, layer.moe, store_, l, pass.admit_experts, w.x, rows,
-                      routing_, w.y, arena_);
+  Status moe = RunMoe(
+      compute_, config_, layer.moe, store_, l, pass.admit_experts, w.x, rows, routing_,
+      [&] { ExpectNext(l, pass); }, w.y, arena_);
   if (options_.trace != nullptr) Record(l, pass, sequence);
   SS_RETURN_IF_ERROR(std::move(moe));
   WriteStreams(compute_, config_, w.y, w.inject, rows, w.residual);
   return {};
+}
+
+// Tells the store what layer l + 1 will need, so that the disk has work while this layer and the
+// next one's mixer compute.
+void Model::ExpectNext(uint32_t l, const Pass& pass) {
+  if (look_ahead_mode_ == LookAheadMode::kOff || store_.pool().holds_everything()) return;
+  const size_t rows = pass.ids.size();
+  const bool last = l + 1 == config_.num_layers();
+  const uint32_t top_k = config_.experts_per_token;
+  const auto guess = [&](ConstRows residual, size_t guessed_rows, uint32_t per_row) {
+    GuessExperts(compute_, config_, weights_.layers[l + 1], residual, guessed_rows, per_row,
+                 guesses_, Arena(workspace_.guess));
+  };
+  if (rows == 1) {
+    look_ahead_.Judge(l, routing_.needs());
+    const bool pays = look_ahead_mode_ == LookAheadMode::kOn || look_ahead_pays_.use();
+    if (last || !pays || !look_ahead_.Due(l + 1)) return;
+    guess(workspace_.residual, 1, kGuessesPerNeed * top_k);
+    store_.Expect(l + 1, look_ahead_.Choose(l + 1, guesses_, store_.pool()), kGuessesAtOnce);
+    return;
+  }
+  if (!store_.sweeps(rows)) return;
+  if (l == 0) first_needs_.assign(routing_.needs().begin(), routing_.needs().end());
+  if (!last) {
+    const size_t sample = std::min(rows, kSample);
+    guess({workspace_.residual.row(0), workspace_.residual.stride * (rows / sample)}, sample,
+          top_k);
+    store_.Expect(l + 1, guesses_, kSweepGuessesAtOnce);
+  } else if (std::min<size_t>(pass.rows_after, options_.max_rows) * 2 >= rows) {
+    // The prompt's next pass: its tokens are still unknown to the first layer's router, but most
+    // experts are needed again.
+    std::ranges::stable_sort(first_needs_, std::greater(), &experts::ExpertNeed::rows);
+    guesses_.clear();
+    for (const experts::ExpertNeed& need : first_needs_) guesses_.push_back(need.expert);
+    store_.Expect(0, guesses_, kSweepGuessesAtOnce);
+  }
 }
 
 void Model::Record(uint32_t l, const Pass& pass, const state::Sequence& sequence) {

@@ -13,7 +13,9 @@
 #include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "experts/expert_store.h"
+#include "experts/look_ahead.h"
 #include "experts/ngram_store.h"
+#include "experts/timed_choice.h"
 #include "experts/trace_writer.h"
 #include "kernels/kernels.h"
 #include "model/moe.h"
@@ -45,6 +47,8 @@ struct Pass {
   Captures<state::Sequence> captures;
   // The last pass of a prompt: experts that it swept past the pool may stay there.
   bool admit_experts = false;
+  // Tokens of the prompt after this pass: a hint of what to read ahead at its end.
+  size_t rows_after = 0;
   // Looked at before each layer; may be null. A cancelled pass fails with kCancelled.
   const std::atomic<bool>* cancel = nullptr;
   // Told the residual streams [rows, N*H] after each layer; may be empty.
@@ -57,6 +61,10 @@ struct ModelOptions {
   bool every_mode = false;  // passes may ask for any mode: the workspace fits the largest
   experts::TraceWriter* trace = nullptr;  // told of every visit of a layer's experts; may be null
 };
+
+// Whether what the next layer is likely to need is read while the disk is idle. By itself it does
+// where that makes tokens faster.
+enum class LookAheadMode { kAuto, kOn, kOff };
 
 // Not thread-safe: one pass at a time.
 class Model {
@@ -84,6 +92,11 @@ class Model {
   Status Head(kernels::ConstRows residual, size_t rows, std::optional<kernels::ComputeMode> compute,
               float* logits);
 
+  // Anything but kAuto is for measurements.
+  void UseLookAhead(LookAheadMode mode) { look_ahead_mode_ = mode; }
+  // How good the guesses of the next layer's experts were.
+  const experts::LookAheadStats& look_ahead_stats() const { return look_ahead_.stats(); }
+
   // Bytes that a model with these options allocates besides trunk, stores and sequences.
   static uint64_t WorkspaceBytes(const checkpoint::Checkpoint& checkpoint,
                                  const ModelOptions& options, int threads);
@@ -98,6 +111,7 @@ class Model {
     MutableRows inject;             // [rows, N]
     MutableRows cos, sin;           // [rows, rotary_dim / 2]
     std::span<std::byte> prepared;  // the Compute's scratch
+    float* guess;                   // ExpertGuessScratch
   };
 
   Model(const checkpoint::Checkpoint& checkpoint, checkpoint::ResidentPart trunk, Weights weights,
@@ -111,6 +125,7 @@ class Model {
   void RequestNgrams(const Pass& pass, state::Sequence& sequence);
   void EndPass(const Pass& pass, state::Sequence& sequence);
   Status RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence);
+  void ExpectNext(uint32_t l, const Pass& pass);
   void Record(uint32_t l, const Pass& pass, const state::Sequence& sequence);
   void RunHead(kernels::ConstRows residual, size_t rows, float* logits);
 
@@ -127,6 +142,11 @@ class Model {
   Rotary rotary_;
   AttentionScratch attention_scratch_;
   Routing routing_;
+  LookAheadMode look_ahead_mode_ = LookAheadMode::kAuto;
+  experts::LookAhead look_ahead_;
+  experts::TimedChoice look_ahead_pays_;
+  std::vector<experts::ExpertNeed> first_needs_;  // of the first layer in the last sweep
+  std::vector<uint32_t> guesses_;                 // kept to avoid allocation on the path
   std::vector<state::Position> positions_;
   std::vector<std::vector<uint64_t>> ngram_rows_;  // per n-gram layer
 };

@@ -184,7 +184,8 @@ size_t MoeScratch(const ModelConfig& config, const ExpertShape& shape, kernels::
 
 Status RunMoe(Compute& compute, const ModelConfig& config, const MoeWeights& weights,
               experts::ExpertStore& store, uint32_t layer, bool admit, ConstRows x, size_t rows,
-              Routing& routing, MutableRows y, Arena arena) {
+              Routing& routing, const std::function<void()>& meanwhile, MutableRows y,
+              Arena arena) {
   const kernels::KernelTable& kernels = compute.kernels();
   const Buffers buffers(arena, compute.mode(), config, store.shape(), rows);
   const size_t top_k = config.experts_per_token;
@@ -197,7 +198,7 @@ Status RunMoe(Compute& compute, const ModelConfig& config, const MoeWeights& wei
   routing.Assign(buffers.probabilities, rows, config.num_experts, top_k, config.norm_topk_prob);
 
   SS_RETURN_IF_ERROR(store.Begin(layer, routing.needs(), static_cast<uint32_t>(rows), admit));
-  // While the first reads are on their way.
+  meanwhile();
   RunSharedExpert(compute, config, weights, x, rows, buffers);
 
   compute.ForRows(rows, [&](size_t r) {

@@ -9,7 +9,7 @@
 // the results are added in order of rank.
 #pragma once
 
-#include <atomic>
+#include <functional>
 #include <vector>
 
 #include "base/result.h"
@@ -50,10 +50,11 @@ class Routing {
   std::vector<uint32_t> order_, count_;
 };
 
-// y [rows, H] from x [rows, H]. Errors are the store's; y is then unspecified.
+// y [rows, H] from x [rows, H]. `meanwhile` runs once the routing is known and the layer's reads
+// are on their way. Errors are the store's; y is then unspecified.
 Status RunMoe(Compute& compute, const checkpoint::ModelConfig& config, const MoeWeights& weights,
               experts::ExpertStore& store, uint32_t layer, bool admit, ConstRows x, size_t rows,
-              Routing& routing, MutableRows y, Arena arena);
+              Routing& routing, const std::function<void()>& meanwhile, MutableRows y, Arena arena);
 
 size_t MoeScratch(const checkpoint::ModelConfig& config, const checkpoint::ExpertShape& shape,
                   kernels::ComputeMode mode, size_t rows);

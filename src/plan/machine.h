@@ -2,19 +2,28 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <vector>
+
+#include "plan/cpu_facts.h"
+#include "plan/memory_facts.h"
 
 namespace slotstream::plan {
 
+// The planner needs the first four; the others are for people.
 struct MachineFacts {
   uint64_t memory_available = 0;  // bytes that can be used without pushing others out
-  int cores = 1;                  // that this process may run on
+  uint64_t memory_total = 0;      // bytes of the machine or its control group; 0: not known
+  uint64_t memory_promised = 0;   // bytes of the available that engines running here planned with
+  int cores = 1;                  // to compute with
+  MemoryFacts memory = {};
+  CpuFacts cpu = {};
+  std::vector<std::string> gpus = {};
+  bool container = false;
 };
 
-// Reads /proc/meminfo, the memory limits of this process's control groups (v1 and v2, up the tree)
-// and the processor affinity. `root` is put before every path, for tests. What cannot be read does
-// not limit.
+// Reads memory, control groups (v1 and v2, up the tree), processors and chips. `root` is put before
+// every path, for tests. What cannot be read does not limit.
 MachineFacts ReadMachineFacts(const std::string& root = "");
 
 }  // namespace slotstream::plan

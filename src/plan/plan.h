@@ -30,6 +30,7 @@ struct Wishes {
   kernels::ComputeMode compute = kernels::kDefaultComputeMode;
   bool every_mode = false;  // passes may have other modes than `compute`
   KeptRows kept = {};
+  bool fixed = false;  // sizes stay as planned, whatever else happens on the machine
   // Of the prefix cache; 0: none; absent: a share of what is left.
   std::optional<uint64_t> prefix_cache_bytes = 0;
 };
@@ -56,16 +57,31 @@ struct Plan {
   std::vector<LedgerLine> ledger;
   uint64_t total = 0;   // the sum of the ledger
   uint64_t budget = 0;  // what the plan had to fit in
+  // Slots that the pool may grow to when the machine has more free than now: `slots` unless the
+  // plan is all the planner's own.
+  uint32_t most_slots = 0;
+  uint32_t least_slots = 0;  // and shrink to
+  bool fixed = false;        // nothing shrinks or grows
+  uint64_t slot_bytes = 0;
+  // What was cut to fit and why, for people.
+  std::vector<std::string> notes;
 
   // One line for people.
   std::string Summary() const;
 };
 
+// What a plan without a wish for memory may use: the machine keeps a tenth of what is available, at
+// least 256 MB of a whole machine, 32 MB of a control group that is smaller than it, and never
+// less than half is used.
+uint64_t DefaultBudget(const MachineFacts& machine);
+
 // The fewest slots that a pool may have: twice what one token needs of one layer.
 uint32_t MinSlots(const checkpoint::ModelConfig& config);
 
 // kResourceLimit, with the nearest possible plan in the message, when the wishes do not fit into
-// the memory; kInvalidArgument for wishes that make no sense.
+// the memory wished for, or what then is planned not into what is available; kInvalidArgument for
+// wishes that make no sense. A wish beats the planner's choice; two wishes that contradict each
+// other are refused.
 Result<Plan> MakePlan(const checkpoint::Checkpoint& checkpoint, const MachineFacts& machine,
                       const Wishes& wishes);
 

@@ -15,6 +15,20 @@ bool EqualsInConstantTime(std::string_view given, std::string_view key) {
   return difference == 0;
 }
 
+// The origin's page came from that host; https where a proxy in front of this server speaks it.
+bool IsPageOf(std::string_view origin, std::string_view host) {
+  const size_t scheme = origin.starts_with("https://") ? 8 : 7;
+  return (scheme == 8 || origin.starts_with("http://")) && origin.substr(scheme) == host;
+}
+
+// An IP address with or without a port, not a name. Names that look like an IPv4 address don't
+// resolve: no top-level domain is a number.
+bool IsAddress(std::string_view host) {
+  if (host.starts_with('[')) return true;
+  host = host.substr(0, host.find(':'));
+  return !host.empty() && host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
 }  // namespace
 
 bool IsLocalOrigin(std::string_view origin) {
@@ -38,6 +52,10 @@ bool IsLoopbackHost(std::string_view host) {
 bool AccessPolicy::AllowsOrigin(const HttpRequest& head) const {
   const auto origin = head.Header("Origin");
   if (!origin || IsLocalOrigin(*origin)) return true;
+  if (const auto host = head.Header("Host");
+      host && IsPageOf(*origin, *host) && (!options_.api_key.empty() || IsAddress(*host))) {
+    return true;
+  }
   return std::ranges::any_of(options_.allowed_origins, [&](const std::string& allowed) {
     return allowed == "*" || EqualsIgnoringCase(allowed, *origin);
   });

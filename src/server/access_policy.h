@@ -19,8 +19,10 @@ class AccessPolicy {
  public:
   explicit AccessPolicy(AccessOptions options) : options_(std::move(options)) {}
 
-  // A page may ask if it comes from this machine or an allowed origin; what is no page sends no
-  // origin. Else any web site that its user visits could use the server.
+  // A page may ask if it comes from this machine, from an allowed origin or from this server; what
+  // is no page sends no origin. Else any web site that its user visits could use the server. A name
+  // in Host proves that the page is the server's own only where a key is asked for: the owner of a
+  // name can let it point here (DNS rebinding). An address can't be had that way.
   bool AllowsOrigin(const HttpRequest& head) const;
   // The key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`. Takes the same time
   // whatever is wrong.

@@ -107,7 +107,8 @@ std::optional<ApiError> ReadAssistant(const Json& blocks, const std::string& whe
       const std::string name = fields.String("name").value_or("");
       if (name.empty()) fields.Refuse("name", "a tool_use block has no name");
       if (fields.error()) return fields.error();
-      message.message.tool_calls.push_back({name, ReadArguments(fields.Get("input"))});
+      message.message.tool_calls.push_back(
+          {name, ReadArguments(fields.Get("input"), draft.arguments)});
       message.call_ids.push_back(std::string(TextOf(fields.Get("id"))));
     } else if (type == "text" || block.is_string()) {
       const Json list = Json::array({block});

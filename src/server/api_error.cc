@@ -35,7 +35,10 @@ int StatusOf(Kind kind) {
     case Kind::kUnsupported:
       return 501;
     case Kind::kOverloaded:
+    case Kind::kUnavailable:
       return 503;
+    case Kind::kTimeout:
+      return 504;
     case Kind::kInternal:
       break;
   }
@@ -54,7 +57,10 @@ std::string_view AnthropicType(Kind kind) {
     case Kind::kHeadTooLarge:
       return "request_too_large";
     case Kind::kOverloaded:
+    case Kind::kUnavailable:
       return "overloaded_error";
+    case Kind::kTimeout:
+      return "timeout_error";
     case Kind::kInternal:
       return "api_error";
     default:
@@ -69,6 +75,8 @@ std::string_view OpenAiType(Kind kind) {
     case Kind::kForbidden:
       return "permission_error";
     case Kind::kOverloaded:
+    case Kind::kUnavailable:
+    case Kind::kTimeout:
     case Kind::kInternal:
       return "server_error";
     default:
@@ -83,7 +91,10 @@ Json OpenAiCode(Kind kind) {
     case Kind::kUnauthorized:
       return "invalid_api_key";
     case Kind::kOverloaded:
+    case Kind::kUnavailable:
       return "server_overloaded";
+    case Kind::kTimeout:
+      return "first_token_deadline_exceeded";
     case Kind::kInternal:
       return "server_error";
     default:
@@ -132,7 +143,7 @@ ApiError ToApiError(const Error& error) {
     case ErrorCode::kUnsupported:
       return InvalidRequest(error.message);
     case ErrorCode::kResourceLimit:
-      return {.kind = Kind::kOverloaded, .message = error.message};
+      return {.kind = Kind::kUnavailable, .message = error.message};
     default:
       return {.kind = Kind::kInternal, .message = error.message};
   }

@@ -27,7 +27,9 @@ struct ApiError {
     kTooLarge,      // 413
     kHeadTooLarge,  // 431
     kUnsupported,   // 501: what this server will never do
-    kOverloaded,    // 503, with Retry-After
+    kOverloaded,    // 503, with Retry-After: another try will find room
+    kUnavailable,   // 503: stopping, or no memory for this request
+    kTimeout,       // 504: the first token did not come in time
     kInternal,      // 500
   };
   Kind kind = Kind::kInternal;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <utility>
 
 #include "server/sampling_fields.h"
@@ -70,9 +71,13 @@ void OrderAnswers(std::vector<DraftMessage>& messages) {
     size_t end = i;
     while (end < messages.size() && messages[end].message.role == text::Role::kTool) ++end;
     if (calls != nullptr) {
-      const auto place = [calls](const DraftMessage& answer) {
-        return answer.answers.empty() ? calls->end() - calls->begin()
-                                      : std::ranges::find(*calls, answer.answers) - calls->begin();
+      std::unordered_map<std::string_view, size_t> places;
+      for (size_t call = 0; call < calls->size(); ++call) {
+        if (!(*calls)[call].empty()) places.emplace((*calls)[call], call);
+      }
+      const auto place = [&](const DraftMessage& answer) {
+        const auto found = places.find(answer.answers);
+        return found == places.end() ? calls->size() : found->second;
       };
       std::stable_sort(
           messages.begin() + static_cast<ptrdiff_t>(i),
@@ -139,12 +144,12 @@ Result<std::string> ReadText(const Json* content, std::string_view where) {
   return text;
 }
 
-Json ReadArguments(const Json* arguments) {
+Json ReadArguments(const Json* arguments, JsonBudget& budget) {
   if (arguments == nullptr) return Json::object();
   if (arguments->is_object()) return *arguments;
   const std::string_view text = TextOf(arguments);
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return Json::object();
-  auto parsed = ParseBody(text);
+  auto parsed = ParseObject(text, budget);
   return parsed ? *std::move(parsed) : Json{{"arguments", text}};
 }
 

@@ -29,6 +29,7 @@ struct ChatDraft {
   std::string tool_name;  // of kNamed
   bool thinking = false;
   std::string effort = "xhigh";  // as text::ChatRequest::reasoning_effort
+  JsonBudget arguments;          // for the calls of all messages
 
   // Adds a function; an empty description is left out, and so are absent parameters.
   void AddTool(std::string_view name, std::string_view description, const Json* parameters);
@@ -45,9 +46,9 @@ Result<std::vector<text::ContentItem>> ReadContent(const Json* content, std::str
 // The same as one text; pictures are named.
 Result<std::string> ReadText(const Json* content, std::string_view where);
 
-// A call's arguments, an object or JSON text. Text that is no object is kept as the only argument
-// "arguments", so that the model sees what it wrote.
-Json ReadArguments(const Json* arguments);
+// A call's arguments, an object or JSON text. Text that is no object, or costs more than `budget`,
+// is kept as the only argument "arguments", so that the model sees what it wrote.
+Json ReadArguments(const Json* arguments, JsonBudget& budget);
 
 // Sets thinking and effort from a level's name: none, minimal and off are off; low; medium; high,
 // xhigh and max. False for another.

@@ -16,7 +16,7 @@ std::optional<text::Role> RoleNamed(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<ApiError> ReadCalls(const Json& calls, const std::string& where,
+std::optional<ApiError> ReadCalls(const Json& calls, const std::string& where, JsonBudget& budget,
                                   DraftMessage& draft) {
   for (size_t i = 0; i < calls.size(); ++i) {
     Fields call(calls[i], fmt::format("{}tool_calls[{}].", where, i));
@@ -27,7 +27,7 @@ std::optional<ApiError> ReadCalls(const Json& calls, const std::string& where,
     if (call.error()) return call.error();
     if (function.error()) return function.error();
     const Json* arguments = function.Get("arguments");
-    Json read = ReadArguments(arguments);
+    Json read = ReadArguments(arguments, budget);
     if (const Json* input = function.Get("input")) read = {{"input", *input}};
     draft.message.tool_calls.push_back({name, std::move(read)});
     draft.call_ids.push_back(call.String("id").value_or(""));
@@ -66,7 +66,7 @@ std::optional<ApiError> ReadChatMessages(const Json& messages, ChatDraft& draft)
         if (message.message.reasoning.empty()) message.message.reasoning = text;
       }
       if (const Json* calls = fields.List("tool_calls")) {
-        if (auto error = ReadCalls(*calls, where, message)) return error;
+        if (auto error = ReadCalls(*calls, where, draft.arguments, message)) return error;
       }
     }
     if (*role == text::Role::kTool) {

@@ -248,7 +248,8 @@ TEST(ResponsesStream, ItemsInOrder) {
   EXPECT_THAT(
       Types(events),
       ElementsAre("response.created", "response.in_progress", "response.output_item.added",
-                  "response.reasoning_text.delta", "response.reasoning_text.done",
+                  "response.content_part.added", "response.reasoning_text.delta",
+                  "response.reasoning_text.done", "response.content_part.done",
                   "response.output_item.done", "response.output_item.added",
                   "response.content_part.added", "response.output_text.delta",
                   "response.output_text.delta", "response.output_text.done",

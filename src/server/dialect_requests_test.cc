@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "server/anthropic_request.h"
 #include "server/chat_messages.h"
 #include "server/responses_request.h"
+#include "server/sampling_fields.h"
 #include "text/chat_template.h"
 
 namespace slotstream::server {
@@ -77,8 +79,47 @@ TEST(Fields, BodiesThatAreNone) {
                                   std::string(300, '['), "{\"a\":" + std::string(250, '[') + "1"}) {
     EXPECT_FALSE(ParseBody(body)) << body;
   }
+  // What would cost far more than its bytes; a second object begins anew.
+  std::string wide = "{\"a\": 0";
+  for (int i = 0; i < 11'000; ++i) wide += ",\"" + std::to_string(i) + "\": 0";
+  EXPECT_TRUE(ParseBody("{\"a\": [" + wide + "}, {\"b\": 0}]}"));
+  EXPECT_FALSE(ParseBody("{\"a\": [" + wide + "}, " + wide + "}]}"));
+  std::string flat = "{\"a\": [0";
+  for (int i = 0; i < (1 << 19); ++i) flat += ",0";
+  EXPECT_FALSE(ParseBody(flat + "]}"));
   // Brackets in texts are no nesting.
   EXPECT_TRUE(ParseBody("{\"a\": \"\\\"" + std::string(300, '[') + "\"}"));
+}
+
+TEST(Sampling, EveryNameAndItsMeaning) {
+  const auto read = [](const char* json) {
+    generate::SamplingParams params = generate::SamplingParams::Greedy();
+    const Json body = Parse(json);
+    Fields fields(body);
+    ReadSampling(fields, params);
+    EXPECT_FALSE(fields.error()) << fields.error()->message;
+    return params;
+  };
+  const auto all = read(R"({"temperature": 0.5, "top_p": 0.25, "top_k": 3, "min_p": 0.125,
+                            "presence_penalty": 1, "frequency_penalty": 2, "seed": 9,
+                            "logit_bias": {"17": -100, "4": 2.5}})");
+  EXPECT_EQ(all.temperature, 0.5f);
+  EXPECT_EQ(all.top_p, 0.25f);
+  EXPECT_EQ(all.top_k, 3);
+  EXPECT_EQ(all.min_p, 0.125f);
+  EXPECT_EQ(all.presence_penalty, 1);
+  EXPECT_EQ(all.frequency_penalty, 2);
+  EXPECT_EQ(all.seed, 9u);
+  EXPECT_EQ(all.repeat_penalty, 1);
+  EXPECT_EQ(all.logit_bias, (std::vector<generate::TokenBias>{{17, -100}, {4, 2.5f}}));
+  const auto whole = read(R"({"repetition_penalty": 1.5})");
+  EXPECT_EQ(whole.repeat_penalty, 1.5f);
+  EXPECT_EQ(whole.repeat_last_n, -1);
+  const auto last = read(R"({"repeat_penalty": 1.5})");
+  EXPECT_EQ(last.repeat_penalty, 1.5f);
+  EXPECT_EQ(last.repeat_last_n, 64);
+  EXPECT_EQ(read(R"({"repeat_penalty": 1.5, "repeat_last_n": 5})").repeat_last_n, 5);
+  EXPECT_EQ(read(R"({"seed": -1, "logit_bias": null})").seed, std::nullopt);
 }
 
 TEST(ChatMessages, RolesAndContents) {
@@ -104,11 +145,15 @@ TEST(ChatMessages, AnswersInTheOrderOfTheirCalls) {
 }
 
 TEST(ChatMessages, ArgumentsThatAreNone) {
-  EXPECT_EQ(ReadArguments(nullptr), Json::object());
+  JsonBudget budget;
+  EXPECT_EQ(ReadArguments(nullptr, budget), Json::object());
   const Json empty = " ", broken = "{\"a\": ", list = "[1]";
-  EXPECT_EQ(ReadArguments(&empty), Json::object());
-  EXPECT_EQ(ReadArguments(&broken)["arguments"], broken);
-  EXPECT_EQ(ReadArguments(&list)["arguments"], list);
+  EXPECT_EQ(ReadArguments(&empty, budget), Json::object());
+  EXPECT_EQ(ReadArguments(&broken, budget)["arguments"], broken);
+  EXPECT_EQ(ReadArguments(&list, budget)["arguments"], list);
+  budget.values = 3;
+  const Json costly = "{\"a\": [1, 2, 3, 4]}";
+  EXPECT_EQ(ReadArguments(&costly, budget)["arguments"], costly);
 }
 
 TEST(ChatMessages, Refusals) {

@@ -33,9 +33,17 @@ engine::RequestObserver Exchange::Observe(engine::Engine& engine, std::function<
   engine::RequestObserver observer;
   const auto self = shared_from_this();
   const auto keep_stats = [self, &engine] {
-    self->stats_.Keep(engine.loaded().experts().stats(), engine.loaded().ngram_stats());
+    const experts::ExpertStore& experts = engine.loaded().experts();
+    self->stats_.Keep(experts.stats(), engine.loaded().ngram_stats(), experts.Snapshot());
   };
-  observer.generation.on_prefill = [keep_stats](size_t, size_t) { keep_stats(); };
+  observer.on_start = [self](const std::vector<uint32_t>& prompt) {
+    self->stats_.CountPrefill(0, prompt.size());
+  };
+  observer.generation.on_prefill = [self, keep_stats](size_t done, size_t total) {
+    self->stats_.CountPrefill(done, total);
+    keep_stats();
+    if (done >= total) self->CountRead();
+  };
   observer.generation.on_token = [self](const generate::ChosenToken& token) {
     std::lock_guard lock(self->mutex_);
     if (!self->over_) self->writer_->Token(token);
@@ -87,7 +95,21 @@ void Exchange::Fail(const ApiError& error) {
   std::lock_guard lock(mutex_);
   cancelled_ = true;
   if (job_) job_->Cancel();
-  if (!std::exchange(over_, true)) writer_->Fail(error);
+  if (std::exchange(over_, true)) return;
+  if (error.kind == ApiError::Kind::kTimeout) stats_.CountLate();
+  response_->Note(fmt::format("error=\"{}\"", error.message));
+  writer_->Fail(error);
+}
+
+void Exchange::CountRead() {
+  std::lock_guard lock(mutex_);
+  read_ = true;
+  stats_.CountFirstToken(Clock::now() - accepted_);
+}
+
+bool Exchange::Late(Clock::time_point now, Clock::duration limit) {
+  std::lock_guard lock(mutex_);
+  return !over_ && !read_ && now - accepted_ > limit;
 }
 
 void Exchange::KeepAlive(Clock::time_point now, Clock::duration quiet) {

@@ -35,10 +35,13 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void Cancel();
   // Ends it with an error: what waits does not begin, what runs is cancelled.
   void Fail(const ApiError& error);
+  // True when its first token should have come: it was accepted longer than `limit` ago.
+  bool Late(Clock::time_point now, Clock::duration limit);
   // Keeps the client waiting when nothing was written for `quiet`.
   void KeepAlive(Clock::time_point now, Clock::duration quiet);
 
  private:
+  void CountRead();
   engine::RequestObserver Observe(engine::Engine& engine, std::function<void()> ended);
   void Finish(const Result<generate::GenerationResult>& result);
 
@@ -52,9 +55,11 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   CallSpacing spacing_;
   std::shared_ptr<engine::Job> job_;
   bool cancelled_ = false;
+  bool read_ = false;  // the whole prompt, so that the first token is there
   bool over_ = false;  // the writer had its last call
   uint64_t written_ = 0;
-  Clock::time_point last_write_ = Clock::now();
+  const Clock::time_point accepted_ = Clock::now();
+  Clock::time_point last_write_ = accepted_;
 };
 
 }  // namespace slotstream::server

@@ -99,7 +99,9 @@ asio::awaitable<void> HttpConnection::Run() {
   const auto self = shared_from_this();
   while (!closed_) {
     HttpRequest request;
+    awaiting_ = true;
     if (!co_await ReadRequest(request)) break;
+    awaiting_ = false;
     if (!co_await Answer(std::move(request))) break;
     CountBody(0);
   }
@@ -187,10 +189,12 @@ asio::awaitable<bool> HttpConnection::Answer(HttpRequest request) {
   const auto response = response_;
   response->SetWake([weak = weak_from_this(), &io = io_] {
     asio::post(io, [weak] {
-      if (const auto self = weak.lock()) {
-        self->woken_ = true;
-        self->wake_.cancel();
-      }
+      const auto self = weak.lock();
+      if (!self) return;
+      self->woken_ = true;
+      self->wake_.cancel();
+      // Also where a send waits for the client: nobody needs more of the reply.
+      if (self->response_ && self->response_->aborted()) self->Close();
     });
   });
   handler_.Handle(std::move(request), response);

@@ -29,7 +29,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Serves until the client or Close ends it.
   boost::asio::awaitable<void> Run();
 
-  // Between two requests, since `quiet_since`.
+  // The next request has not come, or only in part, since `quiet_since`.
+  bool awaiting_request() const { return awaiting_ && !closed_; }
+  // Nothing of it has come.
   bool idle() const { return idle_; }
   TimePoint quiet_since() const { return quiet_since_; }
   // An answer is under way and may have to wait: the peer should be watched.
@@ -65,6 +67,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::shared_ptr<ResponseStream> response_;
   TimePoint deadline_ = TimePoint::max();
   TimePoint quiet_since_ = std::chrono::steady_clock::now();
+  bool awaiting_ = true;
   bool idle_ = true;
   bool woken_ = false;
   bool keep_alive_ = true;

@@ -1,7 +1,10 @@
 #include "server/http_message.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <ctime>
 
 namespace slotstream::server {
 namespace {
@@ -64,11 +67,28 @@ std::string ParseTarget(std::string_view target) {
     if (c != '/' || path.back() != '/') path += c;
   }
   if (path.size() > 1 && path.back() == '/') path.pop_back();
-  while (IsOrIsBelow(path, "/v1/v1")) path.erase(0, 3);
+  size_t doubled = 0;
+  while (IsOrIsBelow(std::string_view(path).substr(doubled), "/v1/v1")) doubled += 3;
+  path.erase(0, doubled);
   for (std::string_view route : kVersioned) {
     if (IsOrIsBelow(path, route)) return "/v1" + path;
   }
   return path;
+}
+
+std::string HttpDate(int64_t unix_seconds) {
+  constexpr std::array<std::string_view, 7> kDays = {"Sun", "Mon", "Tue", "Wed",
+                                                     "Thu", "Fri", "Sat"};
+  constexpr std::array<std::string_view, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const auto seconds = static_cast<time_t>(unix_seconds);
+  tm time = {};
+  if (gmtime_r(&seconds, &time) == nullptr) return {};
+  // Not with strftime, whose names follow the locale.
+  return fmt::format("{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
+                     kDays[static_cast<size_t>(time.tm_wday)], time.tm_mday,
+                     kMonths[static_cast<size_t>(time.tm_mon)], time.tm_year + 1900, time.tm_hour,
+                     time.tm_min, time.tm_sec);
 }
 
 std::string_view StatusText(int status) {
@@ -77,6 +97,8 @@ std::string_view StatusText(int status) {
       return "OK";
     case 204:
       return "No Content";
+    case 304:
+      return "Not Modified";
     case 400:
       return "Bad Request";
     case 401:
@@ -97,6 +119,8 @@ std::string_view StatusText(int status) {
       return "Not Implemented";
     case 503:
       return "Service Unavailable";
+    case 504:
+      return "Gateway Timeout";
   }
   return "Unknown";
 }

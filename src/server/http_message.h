@@ -1,6 +1,7 @@
 // An HTTP request and a whole response, apart from the library that reads and writes them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,6 +38,9 @@ struct HttpResponse {
 // slashes go; "/v1/v1/x" and, for OpenAI's and Anthropic's routes, "/x" become "/v1/x"; %XX is
 // decoded. Always begins with a slash, except for the target "*".
 std::string ParseTarget(std::string_view target);
+
+// "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110, 5.6.7).
+std::string HttpDate(int64_t unix_seconds);
 
 // "Not Found" of 404.
 std::string_view StatusText(int status);

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "server/access_policy.h"
+#include "server/api_error.h"
 #include "server/router.h"
 
 namespace slotstream::server {
@@ -17,6 +20,8 @@ TEST(HttpMessage, Targets) {
       {"//api///chat/", "/api/chat"},
       {"/v1/messages?beta=true", "/v1/messages"},
       {"/v1/v1/messages/count_tokens", "/v1/messages/count_tokens"},
+      {"/v1/v1/v1/models/v1/v1", "/v1/models/v1/v1"},
+      {"/v1/v1", "/v1"},
       {"/messages", "/v1/messages"},
       {"/chat/completions/", "/v1/chat/completions"},
       {"/modelsx", "/modelsx"},
@@ -95,6 +100,28 @@ TEST(Router, ExactBeforeBelow) {
   EXPECT_EQ(call("GET", "/"), "none");
   EXPECT_EQ(router.Methods("/a"), "GET, POST, HEAD, OPTIONS");
   EXPECT_EQ(router.Methods("/b"), "");
+}
+
+TEST(HttpDate, IsThatOfTheStandard) {
+  EXPECT_EQ(HttpDate(784111777), "Sun, 06 Nov 1994 08:49:37 GMT");
+  EXPECT_EQ(HttpDate(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+}
+
+TEST(ErrorResponse, OnlyAFullQueueSaysWhenToComeAgain) {
+  using Kind = ApiError::Kind;
+  for (Kind kind :
+       {Kind::kInvalid, Kind::kContext, Kind::kUnauthorized, Kind::kForbidden, Kind::kNotFound,
+        Kind::kMethod, Kind::kTooLarge, Kind::kHeadTooLarge, Kind::kUnsupported, Kind::kOverloaded,
+        Kind::kUnavailable, Kind::kTimeout, Kind::kInternal}) {
+    for (ErrorForm form : {ErrorForm::kOllama, ErrorForm::kOpenAi, ErrorForm::kAnthropic}) {
+      const HttpResponse response = ErrorResponse(form, {.kind = kind, .message = "no"});
+      const bool again = std::ranges::any_of(
+          response.headers, [](const HttpHeader& h) { return h.name == "Retry-After"; });
+      EXPECT_EQ(again, kind == Kind::kOverloaded) << response.status;
+      EXPECT_NE(StatusText(response.status), "Unknown");
+    }
+  }
+  EXPECT_EQ(ErrorResponse(ErrorForm::kAnthropic, {.kind = Kind::kTimeout}).status, 504);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ struct HttpServer::State {
   asio::awaitable<void> SweepLoop();
   asio::awaitable<void> Serve(std::shared_ptr<HttpConnection> connection);
   void Admit(tcp::socket socket);
-  bool DropIdlest();
+  bool DropSlowest();
   void WatchPeers();
 
   HttpHandler& handler;
@@ -101,7 +101,7 @@ asio::awaitable<void> HttpServer::State::AcceptLoop() {
       continue;
     }
     if (error == asio::error::operation_aborted) co_return;
-    DropIdlest();
+    DropSlowest();
     asio::steady_timer pause(io, kAcceptPause);
     co_await pause.async_wait(kAwait);
   }
@@ -109,7 +109,7 @@ asio::awaitable<void> HttpServer::State::AcceptLoop() {
 
 void HttpServer::State::Admit(tcp::socket socket) {
   // Where all are at work a newcomer is turned away by closing; its client sees no answer at all.
-  if (connections.size() >= limits.connections && !DropIdlest()) return;
+  if (connections.size() >= limits.connections && !DropSlowest()) return;
   connections.push_back(
       std::make_shared<HttpConnection>(io, std::move(socket), handler, limits, all_bodies));
   asio::co_spawn(io, Serve(connections.back()), asio::detached);
@@ -125,17 +125,19 @@ asio::awaitable<void> HttpServer::State::Serve(std::shared_ptr<HttpConnection> c
   connections.remove(connection);
 }
 
-// Closes the connection that has been idle for longest; false if none is idle.
-bool HttpServer::State::DropIdlest() {
-  HttpConnection* idlest = nullptr;
+// Closes the connection whose next request has been awaited longest, one that has sent nothing of
+// it before one that has sent a part; false if all requests have come.
+bool HttpServer::State::DropSlowest() {
+  HttpConnection* slowest = nullptr;
+  const auto order = [](const HttpConnection& connection) {
+    return std::pair(!connection.idle(), connection.quiet_since());
+  };
   for (const auto& connection : connections) {
-    if (!connection->idle()) continue;
-    if (idlest == nullptr || connection->quiet_since() < idlest->quiet_since()) {
-      idlest = connection.get();
-    }
+    if (!connection->awaiting_request()) continue;
+    if (slowest == nullptr || order(*connection) < order(*slowest)) slowest = connection.get();
   }
-  if (idlest != nullptr) idlest->Close();
-  return idlest != nullptr;
+  if (slowest != nullptr) slowest->Close();
+  return slowest != nullptr;
 }
 
 asio::awaitable<void> HttpServer::State::SweepLoop() {

@@ -3,46 +3,65 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace slotstream::server {
 namespace {
 
-// Depth of brackets outside of strings, counted without building anything: a body of 32 MiB of
-// brackets would become gigabytes.
-bool NestsTooDeep(std::string_view body) {
-  size_t depth = 0;
+// Looks at the text without building anything: a body of 32 MiB of brackets would become gigabytes,
+// and one of 2 MiB of an object's members hours.
+Status CheckCost(std::string_view json, JsonBudget& budget) {
+  const auto too_much = [](std::string_view what) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("the body {}", what));
+  };
+  std::array<uint64_t, text::kDeepestJson + 1> members{};  // so far, of the object at each depth
+  size_t depth = 0, values = 1;
   bool in_string = false;
-  for (size_t i = 0; i < body.size(); ++i) {
-    const char c = body[i];
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
     if (in_string) {
       if (c == '\\') ++i;
       if (c == '"') in_string = false;
     } else if (c == '"') {
       in_string = true;
     } else if (c == '{' || c == '[') {
-      if (++depth > text::kDeepestJson) return true;
+      if (++depth > text::kDeepestJson) {
+        return too_much(fmt::format("is nested deeper than {} levels", text::kDeepestJson));
+      }
+      members[depth] = 0;
+      ++values;
     } else if ((c == '}' || c == ']') && depth > 0) {
       --depth;
+    } else if (c == ',') {
+      ++values;
+    } else if (c == ':') {
+      const uint64_t before = members[depth]++;
+      if (before > budget.comparisons) return too_much("has objects with too many members");
+      budget.comparisons -= before;
     }
+    if (values > budget.values) return too_much("has too many values");
   }
-  return false;
+  budget.values -= values;
+  return {};
 }
 
 }  // namespace
 
-Result<Json> ParseBody(std::string_view body) {
-  if (NestsTooDeep(body)) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("the body is nested deeper than {} levels", text::kDeepestJson));
-  }
+Result<Json> ParseObject(std::string_view text, JsonBudget& budget) {
+  SS_RETURN_IF_ERROR(CheckCost(text, budget));
   try {
-    Json json = Json::parse(body);
+    Json json = Json::parse(text);
     if (json.is_object()) return json;
   } catch (const Json::exception& error) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("the body is no JSON: {}", error.what()));
   }
   return Fail(ErrorCode::kInvalidArgument, "the body is no JSON object");
+}
+
+Result<Json> ParseBody(std::string_view body) {
+  JsonBudget budget;
+  return ParseObject(body, budget);
 }
 
 const Json* Fields::Get(const char* name) const {

@@ -15,9 +15,22 @@ namespace slotstream::server {
 
 using Json = text::OrderedJson;
 
-// The body as an object. kInvalidArgument: no JSON, no object, broken UTF-8, nested deeper than
-// text::kDeepestJson (seen before anything is built from it).
+// What the JSON of one request may cost beyond its bytes, texts with JSON in them included.
+struct JsonBudget {
+  // A value costs 16 to about 100 bytes beside its text, so this is 50 MB at most; token ids of the
+  // longest prompts are half as many.
+  size_t values = size_t{1} << 19;
+  // An object that keeps its members' order compares each new name with all before it: some
+  // nanoseconds each, so half a second. One object may have 11,000 members.
+  uint64_t comparisons = uint64_t{1} << 26;
+};
+
+// The body as an object. kInvalidArgument: no JSON, no object, broken UTF-8; nested deeper than
+// text::kDeepestJson or beyond a JsonBudget (both seen before anything is built from it).
 Result<Json> ParseBody(std::string_view body);
+
+// The same within what is left of `budget`, of which it takes its part.
+Result<Json> ParseObject(std::string_view text, JsonBudget& budget);
 
 // The members of one object by name. null is the same as absent. The first member of a wrong type
 // is remembered as the error, and its value is as if it were absent; so all can be read first and

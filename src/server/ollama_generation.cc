@@ -1,4 +1,6 @@
 // POST /api/chat and /api/generate
+#include "server/ollama_generation.h"
+
 #include <utility>
 
 #include "server/chat_messages.h"
@@ -12,14 +14,6 @@
 
 namespace slotstream::server {
 namespace {
-
-struct OllamaCall {
-  engine::Request request;
-  std::string model;
-  bool stream = true;
-  bool load = false;    // nothing is asked
-  bool unload = false;  // with keep_alive 0
-};
 
 // false, true, or a level.
 void ReadThink(Fields& fields, ChatDraft& draft) {
@@ -49,14 +43,7 @@ std::optional<ApiError> ReadShared(Fields& fields, OllamaCall& call) {
   if (const Json* format = fields.Get("format"); format != nullptr && *format != "") {
     fields.Refuse("format", "not offered: replies are not held to a grammar");
   }
-  const int64_t top = fields.Integer("top_logprobs").value_or(0);
-  if (fields.Bool("logprobs").value_or(false)) {
-    if (top < 0 || top > static_cast<int64_t>(generate::kMostAlternatives)) {
-      fields.Refuse("top_logprobs", "not from 0 to 20");
-    } else {
-      request.alternatives = static_cast<size_t>(top);
-    }
-  }
+  ReadLogProbs(fields, request.alternatives);
   call.model = fields.String("model").value_or(fields.String("name").value_or(""));
   call.stream = fields.Bool("stream").value_or(true);
   if (const Json* keep = fields.Get("keep_alive")) {
@@ -65,7 +52,9 @@ std::optional<ApiError> ReadShared(Fields& fields, OllamaCall& call) {
   return fields.error();
 }
 
-std::optional<ApiError> ReadChat(const Json& body, OllamaCall& call) {
+}  // namespace
+
+std::optional<ApiError> ReadOllamaChat(const Json& body, OllamaCall& call) {
   Fields fields(body);
   ChatDraft draft;
   const Json* messages = fields.List("messages");
@@ -81,8 +70,8 @@ std::optional<ApiError> ReadChat(const Json& body, OllamaCall& call) {
   return ReadShared(fields, call);
 }
 
-std::optional<ApiError> ReadGenerate(const Json& body, const text::Tokenizer* tokenizer,
-                                     OllamaCall& call) {
+std::optional<ApiError> ReadOllamaGenerate(const Json& body, const text::Tokenizer* tokenizer,
+                                           OllamaCall& call) {
   Fields fields(body);
   const std::string prompt = fields.String("prompt").value_or("");
   const std::string suffix = fields.String("suffix").value_or("");
@@ -112,6 +101,8 @@ std::optional<ApiError> ReadGenerate(const Json& body, const text::Tokenizer* to
   }
   return ReadShared(fields, call);
 }
+
+namespace {
 
 void Send(Service& service, const HttpRequest& request,
           const std::shared_ptr<ResponseStream>& response, OllamaCall call,
@@ -146,7 +137,7 @@ void Answer(Service& service, const HttpRequest& request,
   options.chat = chat;
   OllamaCall call;
   const auto read = [&](const Json& body) {
-    return chat ? ReadChat(body, call) : ReadGenerate(body, service.tokenizer(), call);
+    return chat ? ReadOllamaChat(body, call) : ReadOllamaGenerate(body, service.tokenizer(), call);
   };
   if (!ReadBody(request, *response, read)) return;
   Send(service, request, response, std::move(call), std::move(options));

@@ -7,6 +7,7 @@
 
 #include "base/version.h"
 #include "checkpoint/sha256.h"
+#include "server/generating_route.h"
 #include "server/json_fields.h"
 #include "server/ollama_reply.h"
 #include "server/request_body.h"
@@ -22,10 +23,25 @@ void SendJson(const std::shared_ptr<ResponseStream>& response, const Json& json)
   response->Send({.body = Dump(json), .headers = {}});
 }
 
+// All weights that matter lie in panels of 4-bit values, which is the one form this program has.
+constexpr std::string_view kQuantization = "4bit";
+
+// "176.0B", "3.1M": as Ollama writes it. Empty while it is not known.
+std::string ParameterSize(uint64_t parameters) {
+  const auto count = static_cast<double>(parameters);
+  if (parameters == 0) return "";
+  if (count >= 1e9) return fmt::format("{:.1f}B", count / 1e9);
+  if (count >= 1e6) return fmt::format("{:.1f}M", count / 1e6);
+  return fmt::format("{:.1f}K", count / 1e3);
+}
+
 Json Details(const ModelFacts& facts) {
-  return {{"parent_model", ""},    {"format", facts.form},
-          {"family", "qwen4_exp"}, {"families", Json::array({"qwen4_exp"})},
-          {"parameter_size", ""},  {"quantization_level", "4bit"}};
+  return {{"parent_model", ""},
+          {"format", facts.form},
+          {"family", "qwen4_exp"},
+          {"families", Json::array({"qwen4_exp"})},
+          {"parameter_size", ParameterSize(facts.parameters)},
+          {"quantization_level", kQuantization}};
 }
 
 Json Card(const ModelFacts& facts) {
@@ -62,6 +78,7 @@ void Show(Service& service, const std::shared_ptr<ResponseStream>& response) {
   Json info = {{"general.architecture", "qwen4_exp"}, {"general.basename", facts.name}};
   if (const engine::LoadedModel* model = service.loaded()) {
     const checkpoint::ModelConfig& config = model->config();
+    info["general.parameter_count"] = facts.parameters;
     info["qwen4_exp.context_length"] = facts.context;
     info["qwen4_exp.embedding_length"] = config.hidden_size;
     info["qwen4_exp.block_count"] = config.num_layers();
@@ -113,9 +130,7 @@ void AddOllamaModelRoutes(Router& router, Service& service) {
   router.Add("GET", "/api/version", [](const HttpRequest&, const Response& response) {
     SendJson(response, {{"version", kOllamaVersion}, {"slotstream", kVersion}});
   });
-  router.Add("POST", "/api/pull", [&service](const HttpRequest& request, const Response& response) {
-    Pull(service, request, response);
-  });
+  AddGeneratingRoute(router, service, "/api/pull", Pull);
   for (const char* path : {"/api/embed", "/api/embeddings"}) {
     router.Add("POST", path, [](const HttpRequest&, const Response& response) {
       response->Send(

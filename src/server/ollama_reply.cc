@@ -16,9 +16,11 @@ using Kind = generate::ReplyEvent::Kind;
 
 Json CallJson(const CollectedCall& call, int index) {
   const Json arguments = call.arguments;
-  return {{"id", call.id},
-          {"function",
-           {{"index", index}, {"name", call.name}, {"arguments", ReadArguments(&arguments)}}}};
+  JsonBudget budget;
+  return {
+      {"id", call.id},
+      {"function",
+       {{"index", index}, {"name", call.name}, {"arguments", ReadArguments(&arguments, budget)}}}};
 }
 
 // Ends a piece as the last one.

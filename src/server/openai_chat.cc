@@ -1,4 +1,6 @@
 // POST /v1/chat/completions
+#include "server/openai_chat.h"
+
 #include <fmt/format.h>
 
 #include <ctime>
@@ -14,13 +16,6 @@
 
 namespace slotstream::server {
 namespace {
-
-struct ChatCall {
-  GenerationCall generation;
-  std::string model;
-  bool stream = false;
-  bool include_usage = false;
-};
 
 // Open WebUI passes Ollama's `think` through; the others say reasoning_effort.
 void ReadThinking(Fields& fields, ChatDraft& draft) {
@@ -48,13 +43,8 @@ void ReadLimits(Fields& fields, engine::Request& request) {
   ReadMaxTokens(fields, "max_completion_tokens", sampling);
   sampling.stop = fields.Strings("stop");
   if (fields.Integer("n").value_or(1) != 1) fields.Refuse("n", "only one answer is given: n is 1");
-  const bool wanted = fields.Bool("logprobs").value_or(false);
-  const int64_t top = fields.Integer("top_logprobs").value_or(0);
-  if (top < 0 || top > static_cast<int64_t>(generate::kMostAlternatives)) {
-    fields.Refuse("top_logprobs", fmt::format("not from 0 to {}", generate::kMostAlternatives));
-  } else if (wanted) {
-    request.alternatives = static_cast<size_t>(top);
-  } else if (top > 0) {
+  ReadLogProbs(fields, request.alternatives);
+  if (!request.alternatives && fields.Integer("top_logprobs").value_or(0) > 0) {
     fields.Refuse("top_logprobs", "needs logprobs to be true");
   }
 }
@@ -69,7 +59,9 @@ void ReadFormat(Fields& fields) {
   }
 }
 
-std::optional<ApiError> ReadCall(const Json& body, ChatCall& call) {
+}  // namespace
+
+std::optional<ApiError> ReadOpenAiChatCall(const Json& body, OpenAiChatCall& call) {
   Fields fields(body);
   ChatDraft draft;
   const Json* messages = fields.List("messages");
@@ -86,7 +78,7 @@ std::optional<ApiError> ReadCall(const Json& body, ChatCall& call) {
   }
   ReadThinking(fields, draft);
   ReadFormat(fields);
-  engine::Request& request = call.generation.request;
+  engine::Request& request = call.request;
   SetChat(std::move(draft), request);
   ReadSampling(fields, request.sampling);
   request.single_call = !fields.Bool("parallel_tool_calls").value_or(true);
@@ -100,29 +92,31 @@ std::optional<ApiError> ReadCall(const Json& body, ChatCall& call) {
   return fields.error();
 }
 
+namespace {
+
 void Answer(Service& service, const HttpRequest& request,
             const std::shared_ptr<ResponseStream>& response) {
-  ChatCall call;
-  if (!ReadBody(request, *response, [&](const Json& body) { return ReadCall(body, call); })) return;
+  OpenAiChatCall call;
+  const auto read = [&](const Json& body) { return ReadOpenAiChatCall(body, call); };
+  if (!ReadBody(request, *response, read)) return;
   OpenAiReplyOptions options;
   options.identity = {service.ids().Next("chatcmpl-"), service.ServedName(call.model),
                       std::time(nullptr)};
   options.include_usage = call.include_usage;
-  if (call.generation.request.alternatives) options.tokenizer = service.tokenizer();
+  if (call.request.alternatives) options.tokenizer = service.tokenizer();
+  ReadHints(request, call.request);
+  GenerationCall generation{std::move(call.request), nullptr, response, RequestKey(request)};
   if (call.stream) {
-    call.generation.writer = std::make_unique<OpenAiChatStream>(response, std::move(options));
+    generation.writer = std::make_unique<OpenAiChatStream>(response, std::move(options));
   } else {
-    call.generation.writer = std::make_unique<PlainReply>(
+    generation.writer = std::make_unique<PlainReply>(
         response, ErrorForm::kOpenAi,
         [options = std::move(options)](const CollectedReply& reply,
                                        const generate::GenerationResult& result) {
           return Dump(OpenAiChatAnswer(options, reply, result));
         });
   }
-  call.generation.response = response;
-  call.generation.key = RequestKey(request);
-  ReadHints(request, call.generation.request);
-  service.Generate(std::move(call.generation));
+  service.Generate(std::move(generation));
 }
 
 }  // namespace

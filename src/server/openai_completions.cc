@@ -1,4 +1,6 @@
 // POST /v1/completions: text goes on, without the chat template.
+#include "server/openai_completions.h"
+
 #include <fmt/format.h>
 
 #include <ctime>
@@ -21,13 +23,6 @@ using Kind = generate::ReplyEvent::Kind;
 
 // OpenAI's default for this route.
 constexpr int64_t kDefaultTokens = 16;
-
-struct CompletionCall {
-  engine::Request request;
-  std::string model;
-  bool stream = false;
-  bool include_usage = false;
-};
 
 Json Choice(std::string_view text, Json finish, Json log_probs) {
   return {{"index", 0},
@@ -113,8 +108,10 @@ void ReadPrompt(Fields& fields, engine::Request& request) {
   }
 }
 
-std::optional<ApiError> ReadCall(const Json& body, const text::Tokenizer* tokenizer,
-                                 CompletionCall& call) {
+}  // namespace
+
+std::optional<ApiError> ReadOpenAiCompletionCall(const Json& body, const text::Tokenizer* tokenizer,
+                                                 OpenAiCompletionCall& call) {
   Fields fields(body);
   engine::Request& request = call.request;
   ReadPrompt(fields, request);
@@ -146,6 +143,8 @@ std::optional<ApiError> ReadCall(const Json& body, const text::Tokenizer* tokeni
   return fields.error();
 }
 
+namespace {
+
 std::string Whole(const OpenAiReplyOptions& options, const CollectedReply& reply,
                   const generate::GenerationResult& result) {
   size_t offset = 0;
@@ -162,8 +161,10 @@ std::string Whole(const OpenAiReplyOptions& options, const CollectedReply& reply
 
 void Answer(Service& service, const HttpRequest& request,
             const std::shared_ptr<ResponseStream>& response) {
-  CompletionCall call;
-  const auto read = [&](const Json& body) { return ReadCall(body, service.tokenizer(), call); };
+  OpenAiCompletionCall call;
+  const auto read = [&](const Json& body) {
+    return ReadOpenAiCompletionCall(body, service.tokenizer(), call);
+  };
   if (!ReadBody(request, *response, read)) return;
   OpenAiReplyOptions options;
   options.identity = {service.ids().Next("cmpl-"), service.ServedName(call.model),

@@ -26,9 +26,9 @@ void ResponseStream::Send(const HttpResponse& response) {
   {
     std::lock_guard lock(mutex_);
     if (state_ != State::kOpen || begun()) return;
-    const std::string length = response.status == 204
-                                   ? std::string()
-                                   : fmt::format("Content-Length: {}\r\n", response.body.size());
+    const bool bodiless = response.status == 204 || response.status == 304;
+    const std::string length =
+        bodiless ? std::string() : fmt::format("Content-Length: {}\r\n", response.body.size());
     AppendHead(response.status, response.body.empty() ? "" : response.content_type,
                response.headers, length);
     if (!framing_.head_only) out_ += response.body;
@@ -108,6 +108,11 @@ void ResponseStream::Note(std::string note) {
 bool ResponseStream::ended() const {
   std::lock_guard lock(mutex_);
   return state_ == State::kEnded;
+}
+
+bool ResponseStream::aborted() const {
+  std::lock_guard lock(mutex_);
+  return state_ == State::kAborted;
 }
 
 std::string ResponseStream::note() const {

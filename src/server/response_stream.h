@@ -40,6 +40,8 @@ class ResponseStream {
 
   // All was written.
   bool ended() const;
+  // Nothing more is sent: Abort, or a client that left too much waiting.
+  bool aborted() const;
   bool begun() const { return status_.load() != 0; }
   // The client left or was cut before the end.
   bool gone() const { return gone_.load(); }

@@ -21,8 +21,8 @@ std::unique_ptr<ReplyWriter> MakeWriter(bool stream, ResponsesIdentity identity,
       response, ErrorForm::kOpenAi,
       [identity = std::move(identity), &ids](const CollectedReply& reply,
                                              const generate::GenerationResult& result) {
-        return Dump(EndedResponse(identity, ReplyItems(reply, identity.tools, ids), result,
-                                  !reply.calls.empty()));
+        Json items = ReplyItems(reply, identity.tools, identity.tokenizer, ids);
+        return Dump(EndedResponse(identity, std::move(items), result, !reply.calls.empty()));
       });
 }
 
@@ -31,8 +31,10 @@ void Answer(Service& service, const HttpRequest& request,
   ResponsesCall call;
   const auto read = [&](const Json& body) { return ReadResponsesCall(body, call); };
   if (!ReadBody(request, *response, read)) return;
-  ResponsesIdentity identity{service.ids().Next("resp_"), service.ServedName(call.model),
-                             std::time(nullptr), std::move(call.echo), std::move(call.tools)};
+  ResponsesIdentity identity{
+      service.ids().Next("resp_"), service.ServedName(call.model),
+      std::time(nullptr),          std::move(call.echo),
+      std::move(call.tools),       call.request.alternatives ? service.tokenizer() : nullptr};
   auto writer = MakeWriter(call.stream, std::move(identity), response, service.ids());
   if (call.empty) {
     writer->Begin({});

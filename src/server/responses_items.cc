@@ -1,6 +1,9 @@
 #include "server/responses_items.h"
 
+#include <utility>
+
 #include "server/chat_draft.h"
+#include "server/log_probs.h"
 
 namespace slotstream::server {
 
@@ -16,7 +19,8 @@ Json ReasoningItem(const std::string& id, const std::string& text, std::string_v
   return item;
 }
 
-Json MessageItem(const std::string& id, const std::string& text, std::string_view status) {
+Json MessageItem(const std::string& id, const std::string& text, std::string_view status,
+                 Json log_probs) {
   Json item = {{"id", id},
                {"type", "message"},
                {"role", "assistant"},
@@ -26,7 +30,7 @@ Json MessageItem(const std::string& id, const std::string& text, std::string_vie
     item["content"].push_back({{"type", "output_text"},
                                {"text", text},
                                {"annotations", Json::array()},
-                               {"logprobs", Json::array()}});
+                               {"logprobs", std::move(log_probs)}});
   }
   return item;
 }
@@ -68,13 +72,16 @@ Json CallItem(const std::string& id, const CollectedCall& call, const ResponsesT
   return item;
 }
 
-Json ReplyItems(const CollectedReply& reply, const ResponsesTools& tools, IdSource& ids) {
+Json ReplyItems(const CollectedReply& reply, const ResponsesTools& tools,
+                const text::Tokenizer* tokenizer, IdSource& ids) {
   Json items = Json::array();
   if (!reply.reasoning.empty()) {
     items.push_back(ReasoningItem(ids.Next("rs_"), reply.reasoning, "completed"));
   }
   if (!reply.text.empty()) {
-    items.push_back(MessageItem(ids.Next("msg_"), reply.text, "completed"));
+    Json log_probs = Json::array();
+    if (tokenizer != nullptr) log_probs = LogProbsJson(*tokenizer, reply.tokens);
+    items.push_back(MessageItem(ids.Next("msg_"), reply.text, "completed", std::move(log_probs)));
   }
   for (const CollectedCall& call : reply.calls) {
     items.push_back(CallItem(ids.Next("fc_"), call, tools, "completed"));

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/log_probs.h"
 #include "server/responses_items.h"
 #include "server/sse.h"
 
@@ -74,6 +75,7 @@ void ResponsesStream::Open(Item item) {
   Close("completed");
   open_ = item;
   text_.clear();
+  log_probs_ = Json::array();
   Json opened;
   switch (item) {
     case Item::kNone:
@@ -93,16 +95,21 @@ void ResponsesStream::Open(Item item) {
   }
   Send("response.output_item.added",
        {{"output_index", output_.size()}, {"item", std::move(opened)}});
-  if (item == Item::kMessage) {
-    Send("response.content_part.added", {{"item_id", item_id_},
-                                         {"output_index", output_.size()},
-                                         {"content_index", 0},
-                                         {"part",
-                                          {{"type", "output_text"},
-                                           {"text", ""},
-                                           {"annotations", Json::array()},
-                                           {"logprobs", Json::array()}}}});
+  if (item != Item::kCall) SendPart("response.content_part.added");
+}
+
+// The text so far as the only part of the open item.
+void ResponsesStream::SendPart(std::string_view type) {
+  Json part = {{"type", open_ == Item::kReasoning ? "reasoning_text" : "output_text"},
+               {"text", text_}};
+  if (open_ == Item::kMessage) {
+    part["annotations"] = Json::array();
+    part["logprobs"] = log_probs_;
   }
+  Send(type, {{"item_id", item_id_},
+              {"output_index", output_.size()},
+              {"content_index", 0},
+              {"part", std::move(part)}});
 }
 
 void ResponsesStream::Close(std::string_view status) {
@@ -114,33 +121,26 @@ void ResponsesStream::Close(std::string_view status) {
                                             {"output_index", output_.size()},
                                             {"content_index", 0},
                                             {"text", text_}});
+      SendPart("response.content_part.done");
       break;
     case Item::kMessage:
-      CloseMessage(status);
+      Send("response.output_text.done", {{"item_id", item_id_},
+                                         {"output_index", output_.size()},
+                                         {"content_index", 0},
+                                         {"text", text_},
+                                         {"logprobs", log_probs_}});
+      SendPart("response.content_part.done");
       break;
     case Item::kCall:
       CloseCall(status);
       break;
   }
   Json item = open_ == Item::kReasoning ? ReasoningItem(item_id_, text_, status)
-              : open_ == Item::kMessage ? MessageItem(item_id_, text_, status)
+              : open_ == Item::kMessage ? MessageItem(item_id_, text_, status, log_probs_)
                                         : CallItem(item_id_, call_, identity_.tools, status);
   Send("response.output_item.done", {{"output_index", output_.size()}, {"item", item}});
   output_.push_back(std::move(item));
   open_ = Item::kNone;
-}
-
-void ResponsesStream::CloseMessage(std::string_view status) {
-  Send("response.output_text.done", {{"item_id", item_id_},
-                                     {"output_index", output_.size()},
-                                     {"content_index", 0},
-                                     {"text", text_},
-                                     {"logprobs", Json::array()}});
-  Send("response.content_part.done",
-       {{"item_id", item_id_},
-        {"output_index", output_.size()},
-        {"content_index", 0},
-        {"part", MessageItem(item_id_, text_, status)["content"][0]}});
 }
 
 void ResponsesStream::CloseCall(std::string_view) {
@@ -166,7 +166,18 @@ void ResponsesStream::Text(std::string_view text) {
                                       {"output_index", output_.size()},
                                       {"content_index", 0},
                                       {"delta", text},
-                                      {"logprobs", Json::array()}});
+                                      {"logprobs", TakeLogProbs()}});
+}
+
+void ResponsesStream::Token(const generate::ChosenToken& token) {
+  if (token.in_answer) tokens_.push_back(token);
+}
+
+Json ResponsesStream::TakeLogProbs() {
+  if (identity_.tokenizer == nullptr) return Json::array();
+  Json taken = LogProbsJson(*identity_.tokenizer, std::exchange(tokens_, {}));
+  for (const Json& entry : taken) log_probs_.push_back(entry);
+  return taken;
 }
 
 void ResponsesStream::Event(const generate::ReplyEvent& event) {
@@ -195,6 +206,7 @@ void ResponsesStream::Event(const generate::ReplyEvent& event) {
       break;
     case Kind::kCallEnd:
       Close("completed");
+      tokens_.clear();  // those of the call
       ++complete_calls_;
       break;
     case Kind::kCallMalformed:

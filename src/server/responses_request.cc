@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "server/chat_messages.h"
@@ -11,6 +12,10 @@ namespace slotstream::server {
 namespace {
 
 using text::ContentItem;
+
+// Bytes of one member. All members together, twice, as a stream begins, stay below what a
+// ResponseStream lets wait.
+constexpr size_t kMostEchoed = 64 * 1024;
 
 std::string FlatName(std::string_view name_space, std::string_view name) {
   return name_space.empty() ? std::string(name) : fmt::format("{}.{}", name_space, name);
@@ -70,7 +75,7 @@ void ReadCallItem(Fields& fields, bool custom, ChatDraft& draft) {
   }
   DraftMessage& turn = draft.messages.back();
   Json arguments = custom ? Json{{"input", TextOf(fields.Get("input"))}}
-                          : ReadArguments(fields.Get("arguments"));
+                          : ReadArguments(fields.Get("arguments"), draft.arguments);
   turn.message.tool_calls.push_back(
       {FlatName(TextOf(fields.Get("namespace")), name), std::move(arguments)});
   turn.call_ids.push_back(std::string(TextOf(fields.Get("call_id"))));
@@ -178,11 +183,27 @@ void RefuseUnkept(Fields& fields) {
   }
 }
 
+// Probabilities are asked for by their place in the answer, or by how many there should be.
+void ReadLogProbsOfText(Fields& fields, engine::Request& request) {
+  const int64_t top = fields.Integer("top_logprobs").value_or(0);
+  if (top < 0 || top > static_cast<int64_t>(generate::kMostAlternatives)) {
+    fields.Refuse("top_logprobs", fmt::format("not from 0 to {}", generate::kMostAlternatives));
+    return;
+  }
+  const Json* include = fields.List("include");
+  const Json wanted = "message.output_text.logprobs";
+  const bool included =
+      include != nullptr && std::find(include->begin(), include->end(), wanted) != include->end();
+  if (included || top > 0) request.alternatives = static_cast<size_t>(top);
+}
+
+// What a response repeats of its request. Several events carry it, so what is long is left out.
 Json Echo(const Fields& fields) {
   Json echo = Json::object();
   const auto keep = [&](const char* name, Json otherwise) {
     const Json* value = fields.Get(name);
-    echo[name] = value != nullptr ? *value : std::move(otherwise);
+    const bool kept = value != nullptr && Dump(*value).size() <= kMostEchoed;
+    echo[name] = kept ? *value : std::move(otherwise);
   };
   keep("instructions", nullptr);
   keep("max_output_tokens", nullptr);
@@ -194,6 +215,7 @@ Json Echo(const Fields& fields) {
   keep("text", {{"format", {{"type", "text"}}}});
   keep("tool_choice", "auto");
   keep("tools", Json::array());
+  keep("top_logprobs", 0);
   keep("top_p", nullptr);
   return echo;
 }
@@ -220,6 +242,7 @@ std::optional<ApiError> ReadResponsesCall(const Json& body, ResponsesCall& call)
   request.sampling.max_tokens = generate::kMaxTokensCeiling;
   request.single_call = !fields.Bool("parallel_tool_calls").value_or(true);
   request.sampling.stop = fields.Strings("stop");
+  ReadLogProbsOfText(fields, request);
   ReadMaxTokens(fields, "max_output_tokens", request.sampling);
   request.hints.session = fields.String("prompt_cache_key").value_or("");
   call.model = fields.String("model").value_or("");

@@ -15,5 +15,6 @@ void AddOllamaGenerationRoutes(Router& router, Service& service);  // /api/chat,
 void AddOllamaModelRoutes(Router& router, Service& service);       // /api/tags and its like
 void AddAnthropicRoutes(Router& router, Service& service);         // /v1/messages
 void AddOperationRoutes(Router& router, Service& service);         // /health, /metrics and the like
+void AddPageRoute(Router& router);                                 // /
 
 }  // namespace slotstream::server

@@ -1,5 +1,7 @@
 #include "server/scheduler.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -65,7 +67,29 @@ void Scheduler::Tick() {
     queue_.ForEach([&all](const std::shared_ptr<Exchange>& waiting) { all.push_back(waiting); });
   }
   const auto now = Exchange::Clock::now();
-  for (const auto& exchange : all) exchange->KeepAlive(now, limits_.keep_alive);
+  for (const auto& exchange : all) {
+    if (limits_.first_token.count() > 0 && exchange->Late(now, limits_.first_token)) {
+      EndLate(exchange);
+    } else {
+      exchange->KeepAlive(now, limits_.keep_alive);
+    }
+  }
+}
+
+void Scheduler::EndLate(const std::shared_ptr<Exchange>& exchange) {
+  {
+    std::lock_guard lock(mutex_);
+    queue_.Remove(exchange);
+  }
+  exchange->Fail({.kind = ApiError::Kind::kTimeout,
+                  .message = fmt::format("no token came within {} seconds, the time that "
+                                         "--first-token-seconds allows",
+                                         limits_.first_token.count() / 1000.0)});
+}
+
+bool Scheduler::stopping() const {
+  std::lock_guard lock(mutex_);
+  return stopping_;
 }
 
 void Scheduler::Drain(std::chrono::milliseconds grace, const ApiError& error) {

@@ -20,6 +20,9 @@ class Scheduler {
     size_t waiting = 64;
     size_t running = 1;  // what the engine computes at once
     std::chrono::milliseconds keep_alive{10000};
+    // From a request's acceptance to the first token of its reply, the wait for its turn included;
+    // 0: as long as it takes. Half an hour reads 100 thousand tokens at 60 a second.
+    std::chrono::milliseconds first_token{30 * 60 * 1000};
   };
   explicit Scheduler(Limits limits) : limits_(limits), queue_(limits.waiting) {}
 
@@ -29,18 +32,20 @@ class Scheduler {
   bool Submit(const std::shared_ptr<Exchange>& exchange);
   // Nobody waits for it any more.
   void Cancel(const std::shared_ptr<Exchange>& exchange);
-  // Some times a second: keeps clients waiting.
+  // Some times a second: keeps clients waiting, and ends what waited too long.
   void Tick();
 
   // Refuses what waits and what comes, gives what runs so long to end, then cancels it. Returns
   // when nothing runs.
   void Drain(std::chrono::milliseconds grace, const ApiError& error);
 
+  bool stopping() const;
   size_t waiting() const;
   size_t running() const;
 
  private:
   void RunNext();
+  void EndLate(const std::shared_ptr<Exchange>& exchange);
   void Ended(const std::shared_ptr<Exchange>& exchange);
 
   const Limits limits_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <ctime>
 #include <thread>
 #include <utility>
 
@@ -14,10 +15,10 @@ namespace {
 // Answers that are finished but not yet taken get so long when the server stops.
 constexpr auto kLastBytes = std::chrono::milliseconds(1000);
 
-// For the log: no client writes lines of its own into it.
+// For the log: no client writes lines of its own into it, or speaks to the terminal.
 std::string Printable(std::string text) {
   for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    if (c < 0x20 || c > 0x7e) c = '?';
   }
   return text;
 }
@@ -39,6 +40,7 @@ class Server::Handler : public HttpHandler {
     AddOllamaModelRoutes(router_, service);
     AddAnthropicRoutes(router_, service);
     AddOperationRoutes(router_, service);
+    AddPageRoute(router_);
   }
 
   std::optional<HttpResponse> CheckHead(const HttpRequest& head) override {
@@ -61,6 +63,7 @@ class Server::Handler : public HttpHandler {
     // OpenAI's and Anthropic's libraries look for one each.
     headers.push_back({"X-Request-Id", head.id});
     headers.push_back({"Request-Id", head.id});
+    headers.push_back({"Date", HttpDate(std::time(nullptr))});
     return headers;
   }
 
@@ -95,6 +98,7 @@ class Server::Handler : public HttpHandler {
 
   void Log(const HttpRequest& head, const ResponseStream& response, uint64_t nanos,
            bool complete) override {
+    service_.stats().CountAnswer(response.status());
     if (!log_) return;
     log_(fmt::format("{} {} {} {} {} {:.1f}ms {}B{}{}{}", head.id, head.peer, head.method,
                      Printable(head.path), response.status(), static_cast<double>(nanos) / 1e6,

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "checkpoint/describe.h"
+
 namespace slotstream::server {
 namespace {
 
@@ -38,7 +40,7 @@ uint64_t FileBytes(const std::filesystem::path& directory) {
 }
 
 const ApiError& Stopping() {
-  static const ApiError error{.kind = ApiError::Kind::kOverloaded,
+  static const ApiError error{.kind = ApiError::Kind::kUnavailable,
                               .message = "the server is stopping"};
   return error;
 }
@@ -51,17 +53,39 @@ Service::Service(ServiceOptions options)
                    std::chrono::system_clock::now().time_since_epoch())
                    .count()),
       scheduler_(options_.schedule),
-      work_(kWorkThreads) {}
+      work_(kWorkThreads) {
+  facts_.name = options_.model_name;
+  facts_.created = created_;
+}
 
 void Service::SetEngine(engine::Engine& engine) {
-  std::vector<std::function<void()>> waiting;
+  // Facts of files, read once so that a question about them never waits for a disk.
+  ModelFacts facts;
+  facts.name = options_.model_name;
+  facts.created = created_;
+  const engine::LoadedModel& model = engine.loaded();
+  // Nothing runs yet, so the stores may be asked here: watchers see the empty pool.
+  stats_.Keep(model.experts().stats(), model.ngram_stats(), model.experts().Snapshot());
+  facts.context = model.plan().max_context;
+  facts.memory_bytes = model.plan().total;
+  facts.file_bytes = FileBytes(model.checkpoint().directory());
+  facts.form = model.checkpoint().form() == checkpoint::Form::kPacked ? "packed" : "safetensors";
+  if (const auto description = checkpoint::Describe(model.checkpoint().directory())) {
+    for (const auto& part : description->parts) facts.parameters += part.parameters;
+  }
+  std::vector<Waiting> waiting;
   {
     std::lock_guard lock(mutex_);
     engine_ = &engine;
+    facts_ = std::move(facts);
     waiting.swap(waiting_for_model_);
   }
   scheduler_.Start(engine);
-  for (auto& work : waiting) work_.Run(std::move(work));
+  for (Waiting& one : waiting) {
+    work_.Run([one = std::move(one)] {
+      if (!one.response->gone()) one.work();
+    });
+  }
 }
 
 const engine::LoadedModel* Service::loaded() const {
@@ -80,16 +104,8 @@ const text::Tokenizer* Service::tokenizer() const {
 }
 
 ModelFacts Service::facts() const {
-  ModelFacts facts;
-  facts.name = options_.model_name;
-  facts.created = created_;
-  if (const engine::LoadedModel* model = loaded()) {
-    facts.context = model->plan().max_context;
-    facts.memory_bytes = model->plan().total;
-    facts.file_bytes = FileBytes(model->checkpoint().directory());
-    facts.form = model->checkpoint().form() == checkpoint::Form::kPacked ? "packed" : "safetensors";
-  }
-  return facts;
+  std::lock_guard lock(mutex_);
+  return facts_;
 }
 
 void Service::RunWhenLoaded(const std::shared_ptr<ResponseStream>& response, ErrorForm errors,
@@ -98,20 +114,20 @@ void Service::RunWhenLoaded(const std::shared_ptr<ResponseStream>& response, Err
   {
     std::lock_guard lock(mutex_);
     if (engine_ != nullptr && !stopping_) {
-      work_.Run(std::move(work));
+      work_.Run([response, work = std::move(work)] {
+        if (!response->gone()) work();
+      });
       return;
     }
     if (!stopping_ && waiting_for_model_.size() < options_.schedule.waiting) {
-      waiting_for_model_.push_back([response, work = std::move(work)] {
-        if (!response->gone()) work();
-      });
+      waiting_for_model_.push_back({response, errors, std::move(work)});
       return;
     }
     refusal = stopping_ ? Stopping()
                         : ApiError{.kind = ApiError::Kind::kOverloaded,
                                    .message = "the model is loading and many requests wait for it"};
   }
-  stats_.CountRefused();
+  if (refusal.kind == ApiError::Kind::kOverloaded) stats_.CountRefused();
   response->Send(ErrorResponse(errors, refusal));
 }
 
@@ -152,8 +168,17 @@ void Service::Generate(GenerationCall call) {
     call.writer->Fail(ContextTooLong(tokens, context));
     return;
   }
+  for (const generate::TokenBias& bias : call.request.sampling.logit_bias) {
+    if (bias.id < tokenizer()->vocab_size()) continue;
+    call.writer->Fail(
+        InvalidRequest(fmt::format("logit_bias: {} is no token id", bias.id), "logit_bias"));
+    return;
+  }
   call.request.ids = std::move(prompt->ids);
   call.request.notes = std::move(prompt->notes);
+  // While it waits its ids are enough; the texts of all that wait would be far larger.
+  call.request.text.reset();
+  if (call.request.chat) call.request.chat->messages = {};
   call.request.first_call_id = static_cast<uint32_t>(ids_.Number());
   if (!call.request.sampling.seed) call.request.sampling.seed = ids_.Number();
   const PromptCount prompt_count{tokens, prefixes()->Peek(call.request.ids)};
@@ -161,6 +186,7 @@ void Service::Generate(GenerationCall call) {
       std::make_shared<Exchange>(std::move(call.request), prompt_count, std::move(call.writer),
                                  call.response, std::move(call.key), stats_);
   if (!scheduler_.Submit(exchange)) {
+    if (scheduler_.stopping()) return exchange->Fail(Stopping());
     stats_.CountRefused();
     exchange->Fail({.kind = ApiError::Kind::kOverloaded,
                     .message = "too many requests are waiting for the model"});
@@ -185,12 +211,19 @@ std::string Service::ServedName(const std::string& requested) {
 }
 
 void Service::Drain(std::chrono::milliseconds grace) {
+  std::vector<Waiting> waiting;
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
-    waiting_for_model_.clear();
+    waiting.swap(waiting_for_model_);
   }
+  for (const Waiting& one : waiting) one.response->Send(ErrorResponse(one.errors, Stopping()));
   scheduler_.Drain(grace, Stopping());
+}
+
+size_t Service::waiting() const {
+  std::lock_guard lock(mutex_);
+  return waiting_for_model_.size() + scheduler_.waiting();
 }
 
 double Service::uptime() const {

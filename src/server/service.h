@@ -34,6 +34,7 @@ struct ServiceOptions {
 struct ModelFacts {
   std::string name;
   uint64_t file_bytes = 0;
+  uint64_t parameters = 0;
   size_t context = 0;       // tokens of prompt and reply together
   size_t memory_bytes = 0;  // planned
   std::string form;         // "packed" or "safetensors"
@@ -79,6 +80,8 @@ class Service {
   // Ends everything: see Scheduler::Drain.
   void Drain(std::chrono::milliseconds grace);
 
+  // Requests that wait for their turn or for the model.
+  size_t waiting() const;
   Scheduler& scheduler() { return scheduler_; }
   ServerStats& stats() { return stats_; }
   IdSource& ids() { return ids_; }
@@ -86,6 +89,11 @@ class Service {
   double uptime() const;
 
  private:
+  struct Waiting {
+    std::shared_ptr<ResponseStream> response;
+    ErrorForm errors = ErrorForm::kOpenAi;
+    std::function<void()> work;
+  };
   Result<engine::EncodedPrompt> Encode(engine::Request& request) const;
 
   const ServiceOptions options_;
@@ -93,9 +101,10 @@ class Service {
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   IdSource ids_;
   ServerStats stats_;
-  mutable std::mutex mutex_;  // for the next four
+  mutable std::mutex mutex_;  // for the next five
   engine::Engine* engine_ = nullptr;
-  std::vector<std::function<void()>> waiting_for_model_;
+  ModelFacts facts_;
+  std::vector<Waiting> waiting_for_model_;
   std::set<std::string> foreign_names_;
   bool stopping_ = false;
   Scheduler scheduler_;

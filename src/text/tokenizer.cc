@@ -17,8 +17,11 @@ namespace {
 // Ten times the largest tokenizer.json in use (250,000 tokens: 13 MB).
 constexpr uint64_t kLargestFile = 128ull << 20;
 
-// Symbols of one word are counted in 32 bits.
+// Places in a text are counted in 32 bits.
 constexpr size_t kLargestText = (size_t{1} << 31) - 1;
+// Merging a word takes 36 bytes for each of its own. Languages that write without spaces have
+// sentences, and data in texts has digits and signs: real words are below a kilobyte.
+constexpr size_t kLongestWord = 1 << 20;
 
 Result<std::string> ReadFile(const std::filesystem::path& path) {
   std::error_code error;
@@ -135,6 +138,11 @@ Status Tokenizer::EncodePiece(std::string_view piece, WordCache* cache, BpeScrat
   while (true) {
     SS_ASSIGN_OR_RETURN(const std::string_view word, words.Next());
     if (word.empty()) return {};
+    if (word.size() > kLongestWord) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("a word of {} bytes can't be encoded, the most is {}", word.size(),
+                              kLongestWord));
+    }
     if (cache != nullptr) {
       if (const auto known = cache->Find(word); !known.empty()) {
         out.insert(out.end(), known.begin(), known.end());

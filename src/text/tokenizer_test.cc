@@ -115,6 +115,8 @@ TEST(Tokenizer, LongWordsAgreeWithNaiveMerging) {
     }
   }
   EXPECT_EQ(Encode(t, std::string(1'000'000, 'a')).size(), 1'000'000u);
+  // Longer than any word of a language; merging it would take gigabytes.
+  EXPECT_FALSE(t.Encode("a " + std::string(2'000'000, 'a')));
 }
 
 TEST(Tokenizer, ThreadsShareIt) {

@@ -7,7 +7,7 @@
 
 #include "checkpoint/checkpoint.h"
 
-namespace slotstream::bench {
+namespace slotstream::plan {
 
 // The matrices of one role, e.g. "linear_attn.in_proj_qkv": the same shape in every layer.
 struct MatrixRole {
@@ -34,4 +34,4 @@ struct TokenCost {
 
 TokenCost CostOf(const checkpoint::Checkpoint& checkpoint);
 
-}  // namespace slotstream::bench
+}  // namespace slotstream::plan

@@ -1,9 +1,9 @@
-#include "bench/model_cost.h"
+#include "plan/model_cost.h"
 
 #include <algorithm>
 #include <string_view>
 
-namespace slotstream::bench {
+namespace slotstream::plan {
 namespace {
 
 using checkpoint::LayerKind;
@@ -58,4 +58,4 @@ TokenCost CostOf(const checkpoint::Checkpoint& checkpoint) {
   return cost;
 }
 
-}  // namespace slotstream::bench
+}  // namespace slotstream::plan

@@ -1,0 +1,35 @@
+// Keeps a running engine's caches as large as the machine's memory allows (plan/governor.h).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "engine/loaded_model.h"
+#include "plan/governor.h"
+
+namespace slotstream::engine {
+
+class MemoryGovernor {
+ public:
+  // `loaded` and `clock` outlive it. `system_root`: see plan::ReadMachineFacts. `log` is told of
+  // each change in a line; may be empty. A plan that may not change makes this do nothing.
+  MemoryGovernor(LoadedModel& loaded, const Clock& clock, std::string system_root,
+                 std::function<void(std::string_view)> log);
+
+  // To be called at points where nothing uses the caches: between passes, and now and then while
+  // there is no work. Looks at the system at most some times a second, so calls cost nothing.
+  void Step();
+
+ private:
+  LoadedModel& loaded_;
+  const Clock& clock_;
+  plan::SystemFiles files_;
+  std::function<void(std::string_view)> log_;
+  plan::GovernorLimits limits_;
+  plan::GovernorState state_;
+  uint64_t next_look_ = 0;  // nanoseconds
+};
+
+}  // namespace slotstream::engine
