@@ -8,14 +8,13 @@ Each request has the fields and the headers of its client. Only the standard lib
 
 import http.client
 import json
-import sys
 import threading
 import time
-import unittest
 
-from serving import MODEL, Server, events
+from program import main
+from serving import MODEL, events
+from with_server import WithServer
 
-BINARY = None
 CONTEXT = 8192
 PIXEL = ("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5"
          "ErkJggg==")
@@ -197,18 +196,10 @@ ORDINARY = [
 ]
 
 
-class WithServer(unittest.TestCase):
+class WithRoom(WithServer):
+    """Agents' prompts are long."""
+
     FLAGS = ("--max-context", CONTEXT)
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(BINARY, *cls.FLAGS)
-
-    @classmethod
-    def tearDownClass(cls):
-        status = cls.server.stop()
-        if status != 0:
-            raise AssertionError(f"exit status {status}: {cls.server.log[-20:]}")
 
 
 def short(path, body):
@@ -219,7 +210,7 @@ def short(path, body):
     return {**body, **end}
 
 
-class Requests(WithServer):
+class Requests(WithRoom):
     def test_each_is_answered(self):
         for client, path, headers, body in ORDINARY:
             with self.subTest(client):
@@ -276,7 +267,7 @@ class Requests(WithServer):
             self.assertNotIn(word, error["message"].lower())
 
 
-class ClaudeCode(WithServer):
+class ClaudeCode(WithRoom):
     def test_before_the_first_prompt(self):
         self.assertEqual(self.server.ask("HEAD", "/")[0], 200)
 
@@ -355,7 +346,7 @@ class ClaudeCode(WithServer):
         self.assertFalse({"toolu_1", "toolu_2"} & set(found))
 
 
-class Codex(WithServer):
+class Codex(WithRoom):
     def test_it_leaves_at_completed(self):
         finished = self.server.metric("generations_finished_total")
         cancelled = self.server.metric("generations_cancelled_total")
@@ -387,7 +378,7 @@ class Codex(WithServer):
             "Connection": "Upgrade", "Upgrade": "websocket"})[0], 404)
 
 
-class Ollama(WithServer):
+class Ollama(WithRoom):
     def test_loads_and_unloads(self):
         for path in ("/api/chat", "/api/generate"):
             for body, reason in (({}, "load"), ({"messages": [], "prompt": ""}, "load"),
@@ -406,12 +397,6 @@ class Ollama(WithServer):
     def test_embeddings_fail_cleanly(self):
         for path in ("/api/embed", "/api/embeddings", "/v1/embeddings"):
             self.assertIn("error", self.server.json("POST", path, {"input": "x"}, status=400))
-
-
-def main():
-    global BINARY
-    BINARY = sys.argv[1]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
 
 
 if __name__ == "__main__":

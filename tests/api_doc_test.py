@@ -6,12 +6,11 @@
 
 import json
 import re
-import sys
-import unittest
 
-from serving import GREEDY, ROOT, Server
+from program import main
+from serving import GREEDY, ROOT
+from with_server import WithServer
 
-BINARY = None
 MESSAGES = [{"role": "user", "content": "What is the capital of France?"}]
 # The least that each route needs. Ollama's sampling is in its options.
 ROUTES = {
@@ -69,16 +68,12 @@ def wrong_types(example):
     return [5, -1.5]
 
 
-class ApiDoc(unittest.TestCase):
+class ApiDoc(WithServer):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(BINARY)
+        super().setUpClass()
         cls.tables = read_tables()
         cls.sampling = cls.tables.pop("Sampling")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.stop()
 
     def send(self, route, fields):
         status, _, text = self.server.ask("POST", route, {**ROUTES[route], **fields})
@@ -154,12 +149,6 @@ class ApiDoc(unittest.TestCase):
             for value in ANYTHING:
                 with self.subTest(route=route, value=value):
                     self.assertEqual(self.answer(route, dict.fromkeys(others, value)), plain)
-
-
-def main():
-    global BINARY
-    BINARY = sys.argv[1]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
 
 
 if __name__ == "__main__":

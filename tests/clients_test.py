@@ -5,17 +5,16 @@
 """
 
 import json
-import sys
 import time
-import unittest
 
 import anthropic
 import ollama
 import openai
 
-from serving import GREEDY, WEATHER, Server, golden
+from program import main
+from serving import GREEDY, WEATHER, golden
+from with_server import WithServer
 
-BINARY = None
 FRANCE, ADD, OSLO = ("What is the capital of France?", "What is 23 + 48?",
                      "What is the weather in Oslo?")
 MODEL = "claude-opus-4-8"  # any name is served
@@ -30,16 +29,8 @@ def user(content):
     return [{"role": "user", "content": content}]
 
 
-class WithServer(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(BINARY, "--max-context", CONTEXT)
-
-    @classmethod
-    def tearDownClass(cls):
-        status = cls.server.stop()
-        if status != 0:
-            raise AssertionError(f"exit status {status}: {cls.server.log[-20:]}")
+class Client(WithServer):
+    FLAGS = ("--max-context", CONTEXT)
 
     def assert_cancelled(self, leave):
         """`leave` begins an endless answer and leaves in its midst."""
@@ -51,7 +42,7 @@ class WithServer(unittest.TestCase):
             time.sleep(0.05)
 
 
-class OpenAiChat(WithServer):
+class OpenAiChat(Client):
     def setUp(self):
         self.client = openai.OpenAI(base_url=self.server.url + "/v1", api_key="x", max_retries=0)
 
@@ -198,7 +189,7 @@ class OpenAiChat(WithServer):
             self.client.embeddings.create(model=MODEL, input="x")
 
 
-class OpenAiResponses(WithServer):
+class OpenAiResponses(Client):
     TOOL = {"type": "function", "strict": False, **WEATHER["function"]}
 
     def setUp(self):
@@ -274,7 +265,7 @@ class OpenAiResponses(WithServer):
             self.client.responses.retrieve("resp_1")
 
 
-class Anthropic(WithServer):
+class Anthropic(Client):
     TOOL = {"name": "get_weather", "description": "Get the weather in a city",
             "input_schema": WEATHER["function"]["parameters"]}
     THINK = {"type": "enabled", "budget_tokens": 8000}
@@ -388,7 +379,7 @@ class Anthropic(WithServer):
         self.assert_cancelled(leave)
 
 
-class Ollama(WithServer):
+class Ollama(Client):
     OPTIONS = GREEDY
 
     def setUp(self):
@@ -476,12 +467,6 @@ class Ollama(WithServer):
             next(stream)
             stream.close()
         self.assert_cancelled(leave)
-
-
-def main():
-    global BINARY
-    BINARY = sys.argv[1]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
 
 
 if __name__ == "__main__":

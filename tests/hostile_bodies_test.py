@@ -10,11 +10,9 @@ import http.client
 import json
 import random
 import re
-import sys
 import threading
-import time
-import unittest
 
+from program import main
 from serving import GREEDY, ROOT
 from watched import Watched
 
@@ -248,11 +246,6 @@ class Costly(Posting):
         self.assertLess(len(text), 1 << 20)
         small = self.assert_fine("/v1/responses", {**body, "metadata": {"a": "b"}}, (200,))
         self.assertIn('"metadata":{"a":"b"}', small)
-
-
-def main():
-    Watched.BINARY = sys.argv[1]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
 
 
 if __name__ == "__main__":

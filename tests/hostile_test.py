@@ -12,11 +12,10 @@ import re
 import resource
 import socket
 import struct
-import sys
 import threading
 import time
-import unittest
 
+from program import main
 from serving import events, golden
 from watched import Watched, wait_until
 
@@ -288,11 +287,6 @@ class Readers(Hostile):
         choices = [json.loads(data)["choices"] for data in events(expected)[:-1]]
         got = [json.loads(data)["choices"] for data in events(text)[:-1]]
         self.assertEqual(got, choices)
-
-
-def main():
-    Watched.BINARY = sys.argv[1]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
 
 
 if __name__ == "__main__":

@@ -13,15 +13,12 @@ import pathlib
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import unittest
 
-from serving import MODEL
+from program import BINARY, MODEL, SCRATCH, main
 
-BINARY = None
-SCRATCH = None
 AGENT = """#!/bin/sh
 env > "$AGENT_LOG.env"
 for word in "$@"; do printf '%s\\n' "$word"; done > "$AGENT_LOG.arguments"
@@ -228,7 +225,7 @@ class Servers(WithHome):
         self.assertIn(str(process.pid), table)
         self.assertIn("stopped", self.slotstream("stop"))
         self.assertEqual(process.wait(10), 0)
-        self.assertEqual(list((self.home / "run" / "slotstream").iterdir()), [])
+        self.assertEqual(list((self.home / "run" / "slotstream").glob("*.json")), [])
 
     def test_one_of_several(self):
         first = self.serve()
@@ -244,7 +241,7 @@ class Servers(WithHome):
 
     def test_killed_servers_and_pids_that_come_again(self):
         process = self.serve()
-        (record,) = (self.home / "run" / "slotstream").iterdir()
+        (record,) = (self.home / "run" / "slotstream").glob("*.json")
         text = record.read_text()
         process.kill()
         process.wait()
@@ -292,13 +289,6 @@ class Servers(WithHome):
             stopper.join()
         self.assertIn(b"[DONE]", received)
         self.assertEqual(process.wait(10), 0)
-
-
-def main():
-    global BINARY, SCRATCH
-    BINARY, SCRATCH = sys.argv[1], sys.argv[2]
-    pathlib.Path(SCRATCH).mkdir(parents=True, exist_ok=True)
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
 
 
 if __name__ == "__main__":

@@ -7,17 +7,16 @@
 import gc
 import json
 import os
-import sys
 import time
-import unittest
 
 # Else it fetches a list of prices at the start.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 import litellm
 
+from program import BINARY, main
 from serving import WEATHER, Server, golden
+from with_server import WithServer
 
-BINARY = None
 CONTEXT = 4096
 FRANCE, ADD, OSLO = ("What is the capital of France?", "What is 23 + 48?",
                      "What is the weather in Oslo?")
@@ -37,17 +36,7 @@ class Provider:
     THINKING = {"reasoning_effort": "medium"}
     # What the server refuses, in litellm's words.
     WRONG = {"max_tokens": -5}
-    server = None
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(BINARY, "--max-context", CONTEXT)
-
-    @classmethod
-    def tearDownClass(cls):
-        status = cls.server.stop()
-        if status != 0:
-            raise AssertionError(f"exit status {status}: {cls.server.log[-20:]}")
+    FLAGS = ("--max-context", CONTEXT)
 
     def ask(self, messages, **more):
         return litellm.completion(
@@ -127,26 +116,7 @@ class Provider:
             self.ask([{"role": "user", "content": "x"}], **self.WRONG)
 
 
-class Structured:
-    """JSON by a schema, of each provider that can ask for it."""
-
-    SCHEMA = {"type": "object", "properties": {"city": {"type": "string"},
-                                               "days": {"type": "integer"}},
-              "required": ["city", "days"], "additionalProperties": False}
-
-    def test_schema(self):
-        wanted = {"type": "json_schema", "json_schema": {
-            "name": "trip", "strict": True, "schema": self.SCHEMA}}
-        for message in (self.ask(user("Plan a trip."), response_format=wanted,
-                                 max_tokens=500).choices[0].message,
-                        self.streamed(user("Plan a trip."), response_format=wanted,
-                                      max_tokens=500)):
-            value = json.loads(message.content)
-            self.assertEqual(set(value), {"city", "days"})
-            self.assertIsInstance(value["days"], int)
-
-
-class OpenAi(Structured, Provider, unittest.TestCase):
+class OpenAi(Provider, WithServer):
     PREFIX, BASE, EXTRA = "openai", "/v1", {"presence_penalty": 0}
 
     def test_context_is_told(self):
@@ -154,7 +124,7 @@ class OpenAi(Structured, Provider, unittest.TestCase):
             self.ask(user(TOO_LONG))
 
 
-class Anthropic(Structured, Provider, unittest.TestCase):
+class Anthropic(Provider, WithServer):
     # By the name it knows that there may be thinking.
     PREFIX, MODEL = "anthropic", "claude-sonnet-4-5"
     EXTRA = {"extra_body": {"presence_penalty": 0}}
@@ -165,22 +135,16 @@ class Anthropic(Structured, Provider, unittest.TestCase):
             self.ask(user(TOO_LONG))
 
 
-class OllamaChat(Structured, Provider, unittest.TestCase):
+class OllamaChat(Provider, WithServer):
     PREFIX = "ollama_chat"
     EXTRA = {"presence_penalty": 0, "allowed_openai_params": ["presence_penalty"]}
     WRONG = {"think": "wild"}
 
 
-class Ollama(unittest.TestCase):
+class Ollama(WithServer):
     """The old way: a prompt in litellm's own words to /api/generate."""
 
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(BINARY, "--max-context", CONTEXT)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.stop()
+    FLAGS = ("--max-context", CONTEXT)
 
     def ask(self, content, **more):
         return litellm.completion(model="ollama/local", api_base=self.server.url, temperature=0,
@@ -198,13 +162,7 @@ class Ollama(unittest.TestCase):
             self.ask(TOO_LONG)
 
 
-def main():
-    global BINARY
-    BINARY = sys.argv[1]
+if __name__ == "__main__":
     litellm.telemetry = False
     litellm.suppress_debug_info = True
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
-
-
-if __name__ == "__main__":
     main()

@@ -15,9 +15,9 @@ import threading
 import time
 import unittest
 
+from program import BINARY, main
 from serving import Server, events
 
-BINARY = None
 CLIENTS, REQUESTS = 32, 200
 QUESTIONS = ("What is the capital of France?", "What is 23 + 48?", "My name is Ana.", "Hello!")
 
@@ -143,13 +143,8 @@ def measure():
           f"busy / idle: {busy[len(busy) * 99 // 100] / idle[len(idle) * 99 // 100]:.1f}")
 
 
-def main():
-    global BINARY
-    BINARY = sys.argv[1]
-    if "--measure" in sys.argv:
-        return measure()
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
-
-
 if __name__ == "__main__":
-    main()
+    if "--measure" in sys.argv:
+        measure()
+    else:
+        main()

@@ -7,14 +7,14 @@
 import email.utils
 import json
 import re
-import sys
 import threading
 import time
 import unittest
 
+from program import BINARY, main
 from serving import GREEDY, Server, events, golden
+from with_server import WithServer
 
-BINARY = None
 FRANCE = "What is the capital of France?"
 LONG = "one two three four " * 1500
 
@@ -25,20 +25,6 @@ def user(content):
 
 def chat(content, **more):
     return {"messages": user(content), **GREEDY, **more}
-
-
-class WithServer(unittest.TestCase):
-    FLAGS = ()
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(BINARY, *cls.FLAGS)
-
-    @classmethod
-    def tearDownClass(cls):
-        status = cls.server.stop()
-        if status != 0:
-            raise AssertionError(f"exit status {status}: {cls.server.log[-20:]}")
 
 
 class Answers(WithServer):
@@ -324,12 +310,6 @@ class Stopping(unittest.TestCase):
         server = Server(BINARY, wait=False, model="/nowhere")
         self.assertEqual(server.stop(), 1)
         self.assertIn("/nowhere", "".join(server.log))
-
-
-def main():
-    global BINARY
-    BINARY = sys.argv[1]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
 
 
 if __name__ == "__main__":

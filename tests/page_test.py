@@ -11,19 +11,17 @@ import base64
 import gzip
 import hashlib
 import json
-import pathlib
 import re
-import sys
-import unittest
 
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from browsing import (Front, accessibility_problems, open_browser, refuse, reset, stream,
-                      wait_for)
+from browsing import accessibility_problems, refuse, reset, stream, wait_for
+from program import BINARY, SCRATCH, main
 from serving import Server
+from with_page import WithPage
+from with_server import WithServer
 
-BINARY = SCRATCH = None
 FRANCE = "What is the capital of France?"
 HOSTILE = """<img src=x onerror="window.hit=1"> <svg onload="window.hit=2">
 </script><script>window.hit=3</script> <iframe src="javascript:window.hit=4"></iframe>
@@ -54,87 +52,6 @@ def f(x):  # a comment that is so long that it does not fit on a telephone's scr
 
 1. https://site.example/a/very/long/address/that/does/not/fit/on/a/telephone/at/all/ever/and/ever
 """
-
-
-class WithPage(unittest.TestCase):
-    """One browser and one server for all; every test begins with an empty browser."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(BINARY)
-        cls.front = Front(cls.server)
-        cls.driver = open_browser(SCRATCH / cls.__name__)
-        cls.driver.set_script_timeout(30)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.driver.quit()
-        cls.front.stop()
-        if cls.server.stop() != 0:
-            raise AssertionError(cls.server.log[-20:])
-
-    def setUp(self):
-        self.front.answers.clear()
-        self.front.asked.clear()
-        self.driver.get("about:blank")
-        self.driver.execute_cdp_cmd("Storage.clearDataForOrigin",
-                                    {"origin": self.front.url.rstrip("/"), "storageTypes": "all"})
-        self.size(1400, 900)
-        self.visit(self.front.url)
-
-    def tearDown(self):
-        # The browser reports each violation of the policy and each error that nothing caught.
-        # Failed requests are what some tests ask for.
-        bad = [entry for entry in self.driver.get_log("browser")
-               if entry["source"] != "network" and entry["level"] in ("SEVERE", "WARNING")]
-        self.assertEqual(bad, [])
-
-    def visit(self, url):
-        self.driver.get(url)
-        wait_for(lambda: self.js("return document.body.dataset.server"), "the server's state")
-
-    def size(self, width, height):
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
-
-    def js(self, script, *arguments):
-        return self.driver.execute_script(script, *arguments)
-
-    def one(self, selector):
-        return self.driver.find_element("css selector", selector)
-
-    def all(self, selector):
-        return self.driver.find_elements("css selector", selector)
-
-    def texts(self, selector):
-        return self.js("return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)",
-                       selector)
-
-    def send(self, text, wait=True):
-        self.js("const f = document.getElementById('prompt'); f.value = arguments[0]; f.focus()", text)
-        self.one("#prompt").send_keys(Keys.ENTER)
-        if wait:
-            self.wait_idle()
-
-    def wait_idle(self):
-        wait_for(lambda: self.js("return !document.querySelector('#send.stop') && "
-                                 "!document.querySelector('[aria-busy=true]')"), "the reply's end")
-
-    def keys(self, *keys):
-        """Presses keys where the focus is, with no other means."""
-        ActionChains(self.driver).send_keys(*keys).perform()
-
-    def chord(self, letter):
-        ActionChains(self.driver).key_down(Keys.ALT).key_down(Keys.SHIFT).send_keys(
-            letter).key_up(Keys.SHIFT).key_up(Keys.ALT).perform()
-
-    def focused(self):
-        return self.js("const e = document.activeElement;"
-                       "return e.id || e.getAttribute('aria-label') || e.className || e.tagName")
-
-    def greedy(self):
-        self.js("localStorage.setItem('slotstream.settings', JSON.stringify({temperature: 0, seed: 1}))")
-        self.visit(self.front.url)
 
 
 class Chat(WithPage):
@@ -526,16 +443,8 @@ class Pool(WithPage):
         self.assertRegex(self.one("#rate-disk").text, r"^[\d.]+ [MG]B/s$")
 
 
-class Document(unittest.TestCase):
+class Document(WithServer):
     """What a browser gets, without one."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(BINARY)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.stop()
 
     def test_browsers_get_the_page_and_ollamas_clients_its_words(self):
         for accept in ("", "*/*", "application/json"):
@@ -572,5 +481,4 @@ class Document(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    BINARY, SCRATCH = sys.argv[1], pathlib.Path(sys.argv[2])
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    main()

@@ -152,7 +152,9 @@ class Errors(unittest.TestCase):
         for wait in (0.3, 0.8):
             process = subprocess.Popen(
                 [BINARY, "run", "--model", MODEL, "--prompt-file", file, "--threads", "1"],
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                # Whoever runs tests in the background may have them ignore it.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
             time.sleep(wait)
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=60)

@@ -7,28 +7,19 @@ Only the standard library is needed.
 """
 
 import json
-import sys
-import unittest
 
+from program import main
 from recordings import RECORDINGS, expand
-from serving import Server, events
+from serving import events
+from with_server import WithServer
 
-BINARY = None
 # Replies need not be long to be in the right form.
 REPLY = 8
 LIMITS = ("max_tokens", "max_output_tokens")
 
 
-class Recordings(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(BINARY, "--max-context", 131072)
-
-    @classmethod
-    def tearDownClass(cls):
-        status = cls.server.stop()
-        if status != 0:
-            raise AssertionError(f"exit status {status}: {cls.server.log[-20:]}")
+class Recordings(WithServer):
+    FLAGS = ("--max-context", 131072)
 
     def check_stream(self, path, text):
         """The stream begins and ends as its dialect's must."""
@@ -71,12 +62,6 @@ class Recordings(unittest.TestCase):
 
     def test_opencode(self):
         self.replay("opencode")
-
-
-def main():
-    global BINARY
-    BINARY = sys.argv[1]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
 
 
 if __name__ == "__main__":

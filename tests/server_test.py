@@ -10,14 +10,14 @@ import json
 import socket
 import struct
 import subprocess
-import sys
 import threading
 import time
 import unittest
 
+from program import BINARY, main
 from serving import GREEDY, MODEL, Server, events, golden
+from with_server import WithServer
 
-BINARY = None
 FRANCE = "What is the capital of France?"
 # Read in many passes, so that there is time to see the server while it works.
 LONG = "one two three four " * 1500
@@ -46,20 +46,6 @@ def start_stream(server, path="/v1/chat/completions", body=STORY):
                        % (path.encode(), len(data), data))
     assert connection.recv(4096).startswith(b"HTTP/1.1 200")
     return connection
-
-
-class WithServer(unittest.TestCase):
-    FLAGS = ()
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(BINARY, *cls.FLAGS)
-
-    @classmethod
-    def tearDownClass(cls):
-        status = cls.server.stop()
-        if status != 0:
-            raise AssertionError(f"exit status {status}: {cls.server.log[-20:]}")
 
 
 class Routes(WithServer):
@@ -411,12 +397,6 @@ class Life(unittest.TestCase):
                 received += chunk
             self.assertIn(b"[DONE]", received)
             stopper.join()
-
-
-def main():
-    global BINARY
-    BINARY = sys.argv[1]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 import json
 import os
 import time
-import unittest
 
-from serving import GREEDY, Server
+from serving import GREEDY
+from with_server import WithServer
 
 REFERENCE = {"prompt": "Once upon a time", "max_tokens": 12, "logprobs": 3, **GREEDY}
 # What a process keeps of the largest request that it ever had, in bytes. With one 32 MiB request at
@@ -21,25 +21,16 @@ def wait_until(condition, what, seconds=60):
         time.sleep(0.05)
 
 
-class Watched(unittest.TestCase):
+class Watched(WithServer):
     """One server for the class. After each test it is as it was before the first: it answers, the
     same request gets the same bytes, no connection or descriptor is left, memory is bounded."""
 
-    BINARY = None
-    FLAGS = ()
-
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(Watched.BINARY, *cls.FLAGS)
+        super().setUpClass()
         cls.reference = cls.ask_reference()
         cls.descriptors = cls.count_descriptors()
         cls.memory = cls.resident()
-
-    @classmethod
-    def tearDownClass(cls):
-        status = cls.server.stop()
-        if status != 0:
-            raise AssertionError(f"exit status {status}: {cls.server.log[-20:]}")
 
     @classmethod
     def ask_reference(cls):

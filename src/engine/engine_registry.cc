@@ -28,6 +28,7 @@ constexpr int kLockAttempts = 500;
 constexpr std::string_view kLockSuffix = ".lock";
 constexpr std::string_view kPlanSuffix = ".plan";
 constexpr size_t kMaxEntryBytes = 256;
+constexpr size_t kMaxGroupBytes = 1 << 16;
 
 // Tells apart the engines of one process.
 std::atomic<int> next_entry = 0;
@@ -66,14 +67,19 @@ uint64_t ResidentBytes(int64_t pid) {
   return plan::LeadingNumber(words[1]).value_or(0) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
+std::string Groups(const std::string& process) {
+  return io::ReadWholeFile(fmt::format("/proc/{}/cgroup", process), kMaxGroupBytes).value_or("");
+}
+
 }  // namespace
 
-uint64_t PromisedBytes(const std::vector<RunningEngine>& engines) {
-  uint64_t bytes = 0;
+void SetPromised(const std::vector<RunningEngine>& engines, plan::MachineFacts& machine) {
+  machine.memory_promised = machine.group_promised = 0;
   for (const RunningEngine& engine : engines) {
-    if (engine.planned > engine.resident) bytes += engine.planned - engine.resident;
+    if (engine.planned <= engine.resident) continue;
+    machine.memory_promised += engine.planned - engine.resident;
+    if (engine.same_group) machine.group_promised += engine.planned - engine.resident;
   }
-  return bytes;
 }
 
 // The lock goes after the plan, so that a reader that finds the lock held finds the plan too, or
@@ -114,6 +120,7 @@ void EngineRegistry::ReadEntries() {
     engine.planned =
         plan::LeadingNumber(io::ReadWholeFile(plan_file, kMaxEntryBytes).value_or("")).value_or(0);
     engine.resident = ResidentBytes(engine.pid);
+    engine.same_group = Groups(std::to_string(engine.pid)) == Groups("self");
     engines_.push_back(engine);
   }
 }

@@ -9,17 +9,19 @@
 
 #include "base/result.h"
 #include "io/file_lock.h"
+#include "plan/machine.h"
 
 namespace slotstream::engine {
 
 struct RunningEngine {
   int64_t pid = 0;
-  uint64_t planned = 0;   // bytes
-  uint64_t resident = 0;  // bytes that the system says it uses
+  uint64_t planned = 0;     // bytes
+  uint64_t resident = 0;    // bytes that the system says it uses
+  bool same_group = false;  // in this process's control groups
 };
 
-// Bytes that `engines` planned with and have not taken from the available memory yet.
-uint64_t PromisedBytes(const std::vector<RunningEngine>& engines);
+// Sets what `engines` planned with and have not taken from the available memory yet.
+void SetPromised(const std::vector<RunningEngine>& engines, plan::MachineFacts& machine);
 
 // An engine's own entry; others see it as long as this lives. The system ends it with the process,
 // however that dies: an entry counts while its lock is held, not while its process id is in use.

@@ -45,7 +45,14 @@ TEST(EngineRegistry, EnginesSeeEachOther) {
   EXPECT_EQ(others[0].pid, getpid());
   EXPECT_GT(others[0].resident, 100'000u);
   // What is resident is not available any more; only the rest is promised.
-  EXPECT_EQ(PromisedBytes(others), (uint64_t{1} << 40) - others[1].resident);
+  plan::MachineFacts machine;
+  others[0].same_group = others[1].same_group;
+  SetPromised(others, machine);
+  EXPECT_EQ(machine.memory_promised, (uint64_t{1} << 40) - others[1].resident);
+  EXPECT_EQ(machine.group_promised, machine.memory_promised);
+  others[1].same_group = false;
+  SetPromised(others, machine);
+  EXPECT_EQ(machine.group_promised, 0u);
   second.reset();
   EXPECT_EQ(Others(directory).size(), 1u);
   first.reset();

@@ -70,7 +70,7 @@ class Examiner {
       // Without a registry nobody else is known, which is no reason to say nothing.
       if (auto registry = EngineRegistry::Open(options_.registry_directory)) {
         result_.engines = registry->engines();
-        result_.machine.memory_promised = PromisedBytes(result_.engines);
+        SetPromised(result_.engines, result_.machine);
       }
     }
     if (options_.memory) result_.machine = SimulatedFacts(result_.machine, *options_.memory);
@@ -182,10 +182,10 @@ plan::MachineFacts SimulatedFacts(const plan::MachineFacts& machine, uint64_t me
   plan::MachineFacts facts = machine;
   facts.memory_total = memory;
   facts.memory_available = memory - std::min(memory, kSystemBytes);
-  facts.memory_promised = 0;
+  facts.memory_promised = facts.group_promised = 0;
   facts.memory = {};
   facts.memory.total = facts.memory.machine_total = memory;
-  facts.memory.available = facts.memory_available;
+  facts.memory.available = facts.memory.machine_available = facts.memory_available;
   facts.memory.swaps = machine.memory.swaps;
   facts.memory.lock_limit = machine.memory.lock_limit;
   return facts;

@@ -101,7 +101,7 @@ Status LoadedModel::MakePlan(const LoadOptions& options, std::vector<std::string
     auto opened = EngineRegistry::Open(options.registry_directory);
     if (opened) {
       registry = std::move(*opened);
-      machine_.memory_promised = PromisedBytes(registry->engines());
+      SetPromised(registry->engines(), machine_);
     } else {
       notes.push_back(
           fmt::format("other engines on this machine cannot be seen: {}", opened.error().message));

@@ -10,11 +10,12 @@
 
 namespace slotstream::plan {
 
-// The planner needs the first four; the others are for people.
+// The planner needs the first five; the others are for people.
 struct MachineFacts {
   uint64_t memory_available = 0;  // bytes that can be used without pushing others out
   uint64_t memory_total = 0;      // bytes of the machine or its control group; 0: not known
-  uint64_t memory_promised = 0;   // bytes of the available that engines running here planned with
+  uint64_t memory_promised = 0;   // bytes of the machine that engines running on it planned with
+  uint64_t group_promised = 0;    // of these, bytes of engines in this process's control groups
   int cores = 1;                  // to compute with
   MemoryFacts memory = {};
   CpuFacts cpu = {};

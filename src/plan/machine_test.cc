@@ -129,7 +129,7 @@ TEST(Machine, SwapAndPressureAndHugePages) {
   EXPECT_FALSE(memory.swaps[1].compressed_memory);
   EXPECT_EQ(memory.stalled, 7.25);
   EXPECT_EQ(memory.huge_pages, "madvise");
-  EXPECT_EQ(memory.total, 99999999u * 1024);
+  EXPECT_EQ(memory.total, 99999999ull * 1024);
 }
 
 TEST(Machine, ProcessorsCachesAndGraphics) {

@@ -35,11 +35,13 @@ MemoryFacts ReadMemoryFacts(const SystemFiles& files) {
   MemoryFacts facts;
   const std::string info = files.Read("/proc/meminfo");
   facts.machine_total = Field(info, "MemTotal:").value_or(0) * 1024;
-  if (const auto available = Field(info, "MemAvailable:")) facts.available = *available * 1024;
+  if (const auto available = Field(info, "MemAvailable:")) {
+    facts.machine_available = *available * 1024;
+  }
   facts.group = ReadGroupMemory(files);
   if (facts.machine_total > 0) facts.total = facts.machine_total;
   facts.total = std::min(facts.total, facts.group.limit);
-  facts.available = std::min(facts.available, facts.group.room);
+  facts.available = std::min(facts.machine_available, facts.group.room);
   facts.stalled = StalledPercent(files.Read("/proc/pressure/memory"));
   facts.swaps = ReadSwaps(files);
   facts.huge_pages = Chosen(files.Read("/sys/kernel/mm/transparent_hugepage/enabled"));

@@ -21,6 +21,7 @@ struct MemoryFacts {
   uint64_t total = kUnlimited;      // bytes of the machine, or of its tightest control group
   uint64_t machine_total = 0;       // bytes of the machine; 0 when unknown
   uint64_t available = kUnlimited;  // bytes that can be used without pushing others out
+  uint64_t machine_available = kUnlimited;  // the same without the control groups' limits
   GroupMemory group;
   std::optional<double> stalled;  // PSI of the whole machine, "some avg10", percent
   std::vector<Swap> swaps;

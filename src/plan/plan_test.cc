@@ -199,6 +199,30 @@ TEST_P(PlanTest, WishesThatMakeNoSense) {
   EXPECT_EQ(plan->slots, plan->all_slots);
 }
 
+// What other engines planned with is not there: of the machine for all of them, of the control
+// group for those in it.
+TEST_P(PlanTest, PlansWithWhatOthersLeft) {
+  MachineFacts machine{.memory_available = 4 * kGiB, .cores = 1};
+  machine.memory.machine_available = 16 * kGiB;
+  machine.memory.machine_total = 20 * kGiB;
+  machine.memory.group.room = 4 * kGiB;
+  const auto budget = [&](uint64_t promised, uint64_t in_group) {
+    machine.memory_promised = promised;
+    machine.group_promised = in_group;
+    const auto plan = MakePlan(*checkpoint_, machine, {});
+    EXPECT_TRUE(plan) << plan.error().message;
+    return plan ? plan->budget : 0;
+  };
+  const uint64_t alone = budget(0, 0);
+  EXPECT_EQ(budget(10 * kGiB, 0), alone);
+  EXPECT_LT(budget(13 * kGiB, 0), alone);
+  EXPECT_EQ(budget(13 * kGiB, 0), budget(10 * kGiB, kGiB));
+  machine.memory_promised = machine.group_promised = 30 * kGiB;
+  const auto refused = MakePlan(*checkpoint_, machine, {});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("other slotstream engines"), std::string::npos);
+}
+
 TEST_P(PlanTest, WithoutAWishThePlanLeavesTheMachineSome) {
   for (const uint64_t available : {uint64_t{1'000'000'000}, 16 * kGiB}) {
     const auto plan = MakePlan(*checkpoint_, {.memory_available = available, .cores = 1}, Wishes{});

@@ -45,6 +45,7 @@ class SlowBackend final : public io::ReadBackend {
     in_flight_ -= count;
     return count;
   }
+  void WaitReady() override { inner_->WaitReady(); }
 
  private:
   std::unique_ptr<io::ReadBackend> inner_;

@@ -22,9 +22,10 @@ std::string Ledger(const Plan& plan) {
 
 // What other engines hold, for the end of a sentence.
 std::string Promised(const MachineFacts& machine) {
-  if (machine.memory_promised == 0) return "";
+  const uint64_t promised = machine.memory_available - Unpromised(machine);
+  if (promised == 0) return "";
   return fmt::format("; {} more are available, but other slotstream engines planned with them",
-                     FormatBytes(std::min(machine.memory_promised, machine.memory_available)));
+                     FormatBytes(promised));
 }
 
 // The most of `member` from `least` up that fits the plan's budget; 0 if not even that does.
@@ -48,7 +49,13 @@ uint64_t MostThatFits(Plan plan, Member member, uint64_t least,
 }  // namespace
 
 uint64_t Unpromised(const MachineFacts& machine) {
-  return machine.memory_available - std::min(machine.memory_available, machine.memory_promised);
+  const auto less = [](uint64_t bytes, uint64_t promised) {
+    return bytes - std::min(bytes, promised);
+  };
+  // Who runs in another control group takes the machine's memory, but not this group's.
+  return std::min({machine.memory_available,
+                   less(machine.memory.machine_available, machine.memory_promised),
+                   less(machine.memory.group.room, machine.group_promised)});
 }
 
 Status CheckWishes(const checkpoint::ModelConfig& config, const Wishes& wishes) {
