@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "state/prefix_store.h"
+#include "state/prefix_directory.h"
 
 namespace slotstream::cli {
 namespace {
@@ -27,7 +27,7 @@ std::string TimeText(int64_t seconds) {
 }
 
 Result<int> Clear(const Options& options) {
-  SS_ASSIGN_OR_RETURN(const uint64_t bytes, state::PrefixStore::Clear(options.directory));
+  SS_ASSIGN_OR_RETURN(const uint64_t bytes, state::ClearPrefixes(options.directory));
   if (options.json) {
     fmt::print("{}\n", nlohmann::json{{"removed_bytes", bytes}}.dump());
   } else {
@@ -39,14 +39,16 @@ Result<int> Clear(const Options& options) {
 void PrintJson(const std::vector<state::PrefixListing>& files) {
   nlohmann::json list = nlohmann::json::array();
   uint64_t bytes = 0;
-  for (const state::PrefixListing& file : files) {
-    bytes += file.bytes;
-    nlohmann::json entry = {
-        {"name", file.name}, {"bytes", file.bytes}, {"last_use", TimeText(file.last_use)}};
-    if (file.tokens > 0) {
-      entry.update({{"tokens", file.tokens}, {"turn", file.turn}, {"shared", file.junction}});
+  for (const state::PrefixListing& listing : files) {
+    bytes += listing.file.bytes;
+    nlohmann::json entry = {{"name", listing.file.name},
+                            {"bytes", listing.file.bytes},
+                            {"last_use", TimeText(listing.file.last_use)}};
+    if (listing.tokens > 0) {
+      entry.update(
+          {{"tokens", listing.tokens}, {"turn", listing.turn}, {"shared", listing.junction}});
     }
-    if (!file.problem.empty()) entry["problem"] = file.problem;
+    if (!listing.problem.empty()) entry["problem"] = listing.problem;
     list.push_back(std::move(entry));
   }
   fmt::print("{}\n", nlohmann::json{{"bytes", bytes}, {"files", std::move(list)}}.dump(2));
@@ -54,14 +56,16 @@ void PrintJson(const std::vector<state::PrefixListing>& files) {
 
 void PrintText(const std::vector<state::PrefixListing>& files) {
   uint64_t bytes = 0, states = 0;
-  for (const state::PrefixListing& file : files) {
-    bytes += file.bytes;
-    if (!file.problem.empty()) {
-      fmt::print("{}  {}  {}\n", TimeText(file.last_use), file.name, file.problem);
-    } else if (file.tokens > 0) {
+  for (const state::PrefixListing& listing : files) {
+    bytes += listing.file.bytes;
+    if (!listing.problem.empty()) {
+      fmt::print("{}  {}  {}\n", TimeText(listing.file.last_use), listing.file.name,
+                 listing.problem);
+    } else if (listing.tokens > 0) {
       ++states;
-      fmt::print("{}  {}  {} tokens, turn {}{}, {} bytes\n", TimeText(file.last_use), file.name,
-                 file.tokens, file.turn, file.junction ? ", shared" : "", file.bytes);
+      fmt::print("{}  {}  {} tokens, turn {}{}, {} bytes\n", TimeText(listing.file.last_use),
+                 listing.file.name, listing.tokens, listing.turn,
+                 listing.junction ? ", shared" : "", listing.file.bytes);
     }
   }
   fmt::print("{} states, {} bytes with their rows\n", states, bytes);
@@ -70,7 +74,7 @@ void PrintText(const std::vector<state::PrefixListing>& files) {
 Result<int> Run(const Options& options) {
   if (options.clear) return Clear(options);
   SS_ASSIGN_OR_RETURN(const std::vector<state::PrefixListing> files,
-                      state::PrefixStore::List(options.directory));
+                      state::ListPrefixes(options.directory));
   if (options.json) {
     PrintJson(files);
   } else {

@@ -75,10 +75,11 @@ size_t PrefixCache::Peek(std::span<const PrefixKey> keys) const {
   return 0;
 }
 
-void PrefixCache::CountServed(size_t instead, size_t length) {
+void PrefixCache::CountServed(const Hit& hit, size_t length) {
   std::lock_guard lock(mutex_);
-  if (instead == 0 && length > 0) ++stats_.hits;
-  stats_.tokens_served += length - instead;
+  if (hit.length == 0) ++stats_.hits;
+  stats_.tokens_served += length - hit.length;
+  stats_.tokens_known += length - std::min(length, hit.common);
 }
 
 void PrefixCache::Insert(std::span<const PrefixKey> keys, Snapshot state, const PrefixTurn& turn,

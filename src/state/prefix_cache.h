@@ -65,9 +65,9 @@ class PrefixCache {
   Hit Find(std::span<const PrefixKey> keys, const PrefixHints& hints);
   // Its length, without counting.
   size_t Peek(std::span<const PrefixKey> keys) const;
-  // For a state that came from elsewhere: counts its `length` as served to the request of `turn`,
-  // in place of the `instead` tokens that Find counted.
-  void CountServed(size_t instead, size_t length);
+  // For a longer state that came from elsewhere: counts its `length` as known and served, in place
+  // of what Find counted when it returned `hit`.
+  void CountServed(const Hit& hit, size_t length);
 
   enum class Place {
     kTurn,      // in a conversation

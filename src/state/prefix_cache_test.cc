@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <random>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -169,7 +168,6 @@ class NaiveCache {
   explicit NaiveCache(uint64_t budget) : budget_(budget) {}
 
   struct Entry {
-    uint64_t id = 0;
     Keys keys;
     Snapshot state;
     Place place = Place::kTurn;
@@ -213,7 +211,7 @@ class NaiveCache {
 
   void Insert(const Keys& keys, Snapshot state, const PrefixTurn& turn, Place place) {
     if (state->bytes() + keys.size() * sizeof(PrefixKey) > budget_) return;
-    Entry entry{next_id_++, keys, std::move(state), place, turn, 1, turn.request, credit_};
+    Entry entry{keys, std::move(state), place, turn, 1, turn.request, credit_};
     std::erase_if(entries_, [&](const Entry& old) {
       if (old.keys != keys) return false;
       entry.conversations = old.conversations;
@@ -264,29 +262,25 @@ class NaiveCache {
     return with.size() < keys.size() && Common(with, keys) == with.size();
   }
 
-  EntryWorth WorthOf(const Entry& entry) const {
+  // `uses`: of every block, by how many states.
+  EntryWorth WorthOf(const Entry& entry, const std::map<const void*, size_t>& uses) const {
     EntryHistory history{.length = entry.keys.size(),
                          .turns = entry.turn.turn,
                          .conversations = entry.conversations,
                          .side = entry.turn.hints.side,
                          .idle_requests = request_ - entry.last_use};
     size_t above = 0;
-    std::set<const void*> others;
     for (const Entry& other : entries_) {
       if (Begins(entry.keys, other.keys)) {
         history.turns_below = std::max(history.turns_below, other.turn.turn);
       }
       if (Begins(other.keys, entry.keys)) above = std::max(above, other.keys.size());
-      if (other.id == entry.id) continue;
-      other.state->ForEachRows([&](const RowBlocks& rows) {
-        for (size_t i = 0; i < rows.blocks(); ++i) others.insert(rows.block(i));
-      });
     }
     EntryWorth worth{ClassOf(history), entry.keys.size() - above, StateBytes(0), entry.credit,
                      entry.last_use};
     entry.state->ForEachRows([&](const RowBlocks& rows) {
       for (size_t i = 0; i < rows.blocks(); ++i) {
-        if (!others.contains(rows.block(i))) worth.bytes += rows.block_bytes();
+        if (uses.at(rows.block(i)) == 1) worth.bytes += rows.block_bytes();
       }
     });
     return worth;
@@ -294,8 +288,14 @@ class NaiveCache {
 
   void Evict() {
     while (!entries_.empty() && Bytes() > budget_) {
+      std::map<const void*, size_t> uses;
+      for (const Entry& entry : entries_) {
+        entry.state->ForEachRows([&](const RowBlocks& rows) {
+          for (size_t i = 0; i < rows.blocks(); ++i) ++uses[rows.block(i)];
+        });
+      }
       std::vector<EntryWorth> worths;
-      for (const Entry& entry : entries_) worths.push_back(WorthOf(entry));
+      for (const Entry& entry : entries_) worths.push_back(WorthOf(entry, uses));
       const size_t victim = ChooseVictim(worths);
       credit_ = std::max(credit_, Value(worths[victim]));
       entries_.erase(entries_.begin() + static_cast<ptrdiff_t>(victim));
@@ -304,7 +304,7 @@ class NaiveCache {
 
   uint64_t budget_;
   std::vector<Entry> entries_;
-  uint64_t next_id_ = 1, next_conversation_ = 1, request_ = 0;
+  uint64_t next_conversation_ = 1, request_ = 0;
   double credit_ = 0;
 };
 

@@ -4,58 +4,19 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <string_view>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "checkpoint/sha256.h"
-#include "io/file_writer.h"
+#include "state/prefix_directory.h"
 
 namespace slotstream::state {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "files are little-endian");
-
 constexpr std::string_view kHeadMagic = "SLSTHEAD";
 constexpr std::string_view kRowsMagic = "SLSTROWS";
-
-// What a piece of a file holds. Heads have one of each of the first four, in this order, then one
-// per layer of its kind; segments have three per attention layer.
-enum class Kind : uint32_t {
-  kFacts = 1,
-  kKeys,
-  kSegments,
-  kReplies,
-  kAttention,  // open block, position
-  kLinear,     // convolution, recurrent state
-  kNgram,      // convolution
-  kKeyRows,
-  kValueRows,
-  kIndexRows,
-};
-
-struct FileStart {
-  char magic[8];
-  uint32_t version;
-  uint32_t pieces;
-  PrefixIdentity identity;
-  uint32_t reserved;
-  uint32_t crc;  // of all before, and of the table of pieces
-};
-static_assert(sizeof(FileStart) == 56);
-
-struct Piece {
-  Kind kind;
-  uint32_t index;  // of the layer of its kind
-  uint64_t bytes;
-  uint32_t crc;
-  uint32_t reserved;
-};
-static_assert(sizeof(Piece) == 24);
 
 struct Facts {
   uint64_t tokens;
@@ -80,9 +41,7 @@ struct StoredReply {
 };
 static_assert(sizeof(StoredReply) == 32);
 
-// More pieces, or larger ones, are no file of ours: a model has at most some hundred layers.
-constexpr uint32_t kMostPieces = 4096;
-constexpr uint64_t kMostPieceBytes = uint64_t{1} << 36;
+// More are no head of ours: contexts are far shorter.
 constexpr uint64_t kMostKeys = uint64_t{1} << 24;
 
 template <typename T>
@@ -90,13 +49,7 @@ std::span<const std::byte> BytesOf(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
 
-// A piece's contents as the spans that make it up.
 using Spans = std::vector<std::span<const std::byte>>;
-struct PieceSource {
-  Kind kind;
-  uint32_t index;
-  Spans spans;
-};
 
 Spans RowSpans(const RowBlocks& rows, uint64_t begin, uint64_t end) {
   Spans spans;
@@ -122,9 +75,9 @@ std::vector<PieceSource> SegmentPieces(const Sequence& state, uint64_t begin, ui
   for (uint32_t i = 0; i < state.attention.size(); ++i) {
     const AttentionState& layer = state.attention[i];
     const auto [first, last] = IndexRange(RatioOf(layer), begin, end);
-    pieces.push_back({Kind::kKeyRows, i, RowSpans(layer.keys, begin, end)});
-    pieces.push_back({Kind::kValueRows, i, RowSpans(layer.values, begin, end)});
-    pieces.push_back({Kind::kIndexRows, i, RowSpans(layer.index_keys, first, last)});
+    pieces.push_back({PieceKind::kKeyRows, i, RowSpans(layer.keys, begin, end)});
+    pieces.push_back({PieceKind::kValueRows, i, RowSpans(layer.values, begin, end)});
+    pieces.push_back({PieceKind::kIndexRows, i, RowSpans(layer.index_keys, first, last)});
   }
   return pieces;
 }
@@ -163,146 +116,43 @@ HeadParts MakeHeadParts(const PrefixHead& head, const Sequence& state) {
     parts.replies.push_back(
         {note.begin, note.end, {note.digest.said[0], note.digest.said[1]}, note.digest.reasoning});
   }
-  parts.pieces = {{Kind::kFacts, 0, {parts.facts}},
-                  {Kind::kKeys, 0, {BytesOf(head.keys)}},
-                  {Kind::kSegments, 0, {BytesOf(parts.segments)}},
-                  {Kind::kReplies, 0, {BytesOf(parts.replies)}}};
+  parts.pieces = {{PieceKind::kFacts, 0, {parts.facts}},
+                  {PieceKind::kKeys, 0, {BytesOf(head.keys)}},
+                  {PieceKind::kSegments, 0, {BytesOf(parts.segments)}},
+                  {PieceKind::kReplies, 0, {BytesOf(parts.replies)}}};
   for (uint32_t i = 0; i < state.attention.size(); ++i) {
     const AttentionState& layer = state.attention[i];
     parts.pieces.push_back(
-        {Kind::kAttention,
+        {PieceKind::kAttention,
          i,
          {BytesOf(layer.open_block), std::as_bytes(std::span(layer.open_block_position))}});
   }
   for (uint32_t i = 0; i < state.linear.size(); ++i) {
     const LinearState& layer = state.linear[i];
-    parts.pieces.push_back({Kind::kLinear, i, {BytesOf(layer.conv), BytesOf(layer.recurrent)}});
+    parts.pieces.push_back(
+        {PieceKind::kLinear, i, {BytesOf(layer.conv), BytesOf(layer.recurrent)}});
   }
   for (uint32_t i = 0; i < state.ngram.size(); ++i) {
-    parts.pieces.push_back({Kind::kNgram, i, {BytesOf(state.ngram[i].conv)}});
+    parts.pieces.push_back({PieceKind::kNgram, i, {BytesOf(state.ngram[i].conv)}});
   }
   return parts;
 }
 
-uint64_t FileBytes(const std::vector<PieceSource>& pieces) {
-  uint64_t bytes = sizeof(FileStart) + pieces.size() * sizeof(Piece);
-  for (const PieceSource& piece : pieces) {
-    for (const auto& span : piece.spans) bytes += span.size();
-  }
-  return bytes;
-}
-
-uint32_t StartCrc(FileStart start, std::span<const Piece> table) {
-  start.crc = 0;
-  return Crc32c(std::as_bytes(table), Crc32c(std::as_bytes(std::span(&start, 1))));
-}
-
-Status WriteFile(const std::string& path, std::string_view magic, const PrefixIdentity& identity,
-                 const std::vector<PieceSource>& pieces) {
-  std::vector<Piece> table;
-  for (const PieceSource& source : pieces) {
-    Piece piece{source.kind, source.index, 0, 0, 0};
-    for (const auto& span : source.spans) {
-      piece.bytes += span.size();
-      piece.crc = Crc32c(span, piece.crc);
-    }
-    table.push_back(piece);
-  }
-  FileStart start{.magic = {},
-                  .version = kPrefixFormat,
-                  .pieces = static_cast<uint32_t>(table.size()),
-                  .identity = identity,
-                  .reserved = 0,
-                  .crc = 0};
-  std::ranges::copy(magic, start.magic);
-  start.crc = StartCrc(start, table);
-  SS_ASSIGN_OR_RETURN(const std::unique_ptr<io::FileWriter> writer, io::FileWriter::Create(path));
-  SS_RETURN_IF_ERROR(writer->Append(std::as_bytes(std::span(&start, 1))));
-  SS_RETURN_IF_ERROR(writer->Append(BytesOf(table)));
-  for (const PieceSource& source : pieces) {
-    for (const auto& span : source.spans) SS_RETURN_IF_ERROR(writer->Append(span));
-  }
-  return writer->Sync();
-}
-
-std::unexpected<Error> Damaged(const io::File& file, std::string_view what) {
-  return Fail(ErrorCode::kCorrupt, fmt::format("{}: {}", file.path(), what));
-}
-
-// A piece and where it begins.
-struct Placed {
-  Piece piece;
-  uint64_t offset = 0;
-};
-
-Result<std::vector<Placed>> ReadTable(const io::File& file, std::string_view magic,
-                                      const PrefixIdentity& identity) {
-  FileStart start;
-  if (file.size() < sizeof(start)) return Damaged(file, "shorter than its head");
-  SS_RETURN_IF_ERROR(file.ReadAt(0, std::as_writable_bytes(std::span(&start, 1))));
-  if (std::string_view(start.magic, sizeof(start.magic)) != magic) {
-    return Damaged(file, "not a file of this kind");
-  }
-  if (start.version != kPrefixFormat) {
-    return Fail(ErrorCode::kUnsupported, fmt::format("{}: format {}, but this program knows {}",
-                                                     file.path(), start.version, kPrefixFormat));
-  }
-  if (start.pieces > kMostPieces || file.size() < sizeof(start) + start.pieces * sizeof(Piece)) {
-    return Damaged(file, "its table of contents does not fit in it");
-  }
-  std::vector<Piece> table(start.pieces);
-  SS_RETURN_IF_ERROR(file.ReadAt(sizeof(start), std::as_writable_bytes(std::span(table))));
-  if (StartCrc(start, table) != start.crc) return Damaged(file, "its beginning is damaged");
-  if (start.identity != identity) {
-    return Fail(ErrorCode::kUnsupported,
-                fmt::format("{}: of another model or compute mode", file.path()));
-  }
-  std::vector<Placed> placed;
-  uint64_t offset = sizeof(start) + table.size() * sizeof(Piece);
-  for (const Piece& piece : table) {
-    if (piece.bytes > kMostPieceBytes) return Damaged(file, "a piece is too large");
-    placed.push_back({piece, offset});
-    offset += piece.bytes;
-  }
-  if (offset != file.size()) return Damaged(file, "truncated, or longer than it says");
-  return placed;
-}
-
-// Reads a piece into `spans`, which together have its size.
-Status ReadPiece(const io::File& file, const Placed& placed,
-                 std::span<const std::span<std::byte>> spans) {
-  uint64_t offset = placed.offset;
-  uint32_t crc = 0;
-  for (const std::span<std::byte> span : spans) {
-    SS_RETURN_IF_ERROR(file.ReadAt(offset, span));
-    crc = Crc32c(span, crc);
-    offset += span.size();
-  }
-  if (offset - placed.offset != placed.piece.bytes) return Damaged(file, "of another geometry");
-  if (crc != placed.piece.crc) {
-    return Damaged(file, fmt::format("checksum error in the {} bytes at {}", placed.piece.bytes,
-                                     placed.offset));
-  }
-  return {};
-}
-
 template <typename T>
-Result<std::vector<T>> ReadList(const io::File& file, const Placed& placed, Kind kind) {
-  if (placed.piece.kind != kind || placed.piece.bytes % sizeof(T) != 0 ||
-      placed.piece.bytes / sizeof(T) > kMostKeys) {
+Result<std::vector<T>> ReadList(const io::File& file, const Piece& piece, PieceKind kind) {
+  if (piece.kind != kind || piece.bytes % sizeof(T) != 0 || piece.bytes / sizeof(T) > kMostKeys) {
     return Damaged(file, "a piece is not what it should be");
   }
-  std::vector<T> list(placed.piece.bytes / sizeof(T));
+  std::vector<T> list(piece.bytes / sizeof(T));
   const std::array spans = {std::as_writable_bytes(std::span(list))};
-  SS_RETURN_IF_ERROR(ReadPiece(file, placed, spans));
+  SS_RETURN_IF_ERROR(ReadPiece(file, piece, spans));
   return list;
 }
 
 // What ReadHead and ReadState both need of the facts.
-Result<Facts> ReadFacts(const io::File& file, const Placed& placed,
-                        std::vector<uint32_t>& context) {
+Result<Facts> ReadFacts(const io::File& file, const Piece& piece, std::vector<uint32_t>& context) {
   SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> words,
-                      ReadList<uint32_t>(file, placed, Kind::kFacts));
+                      ReadList<uint32_t>(file, piece, PieceKind::kFacts));
   constexpr size_t kWords = sizeof(Facts) / sizeof(uint32_t);
   Facts facts;
   if (words.size() < kWords) return Damaged(file, "its facts are too short");
@@ -312,16 +162,16 @@ Result<Facts> ReadFacts(const io::File& file, const Placed& placed,
   return facts;
 }
 
-bool IsName(std::string_view name) {
-  return name.size() == 32 && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
 // One list of rows: piece `at` of every segment's table.
 Status ReadRows(const PrefixHead& head, std::span<const io::File* const> files,
-                const std::vector<std::vector<Placed>>& tables, size_t at, uint64_t ratio,
+                const std::vector<std::vector<Piece>>& tables, size_t at, uint64_t ratio,
                 RowBlocks& rows) {
   for (size_t s = 0; s < files.size(); ++s) {
     const auto [first, last] = IndexRange(ratio, head.segments[s].begin, head.segments[s].end);
+    // Before memory is taken for them.
+    if ((last - first) * rows.width() * sizeof(float) != tables[s][at].bytes) {
+      return Damaged(*files[s], "of another geometry");
+    }
     std::vector<std::span<std::byte>> spans;
     for (uint64_t left = last - first; left > 0;) {
       const std::span<float> part = rows.AppendRows(left);
@@ -347,34 +197,34 @@ Result<std::string> PrefixFileName(const PrefixIdentity& identity, std::string_v
 }
 
 uint64_t HeadBytes(const Sequence& state, const PrefixHead& head) {
-  return FileBytes(MakeHeadParts(head, state).pieces);
+  return PieceFileBytes(MakeHeadParts(head, state).pieces);
 }
 
 uint64_t SegmentBytes(const Sequence& state, uint64_t begin, uint64_t end) {
-  return FileBytes(SegmentPieces(state, begin, end));
+  return PieceFileBytes(SegmentPieces(state, begin, end));
 }
 
 Status WriteHead(const std::string& path, const PrefixIdentity& identity, const PrefixHead& head,
                  const Sequence& state) {
-  return WriteFile(path, kHeadMagic, identity, MakeHeadParts(head, state).pieces);
+  return WritePieceFile(path, kHeadMagic, identity, MakeHeadParts(head, state).pieces);
 }
 
 Status WriteSegment(const std::string& path, const PrefixIdentity& identity, const Sequence& state,
                     uint64_t begin, uint64_t end) {
-  return WriteFile(path, kRowsMagic, identity, SegmentPieces(state, begin, end));
+  return WritePieceFile(path, kRowsMagic, identity, SegmentPieces(state, begin, end));
 }
 
 Result<PrefixHead> ReadHead(const io::File& file, const PrefixIdentity& identity) {
-  SS_ASSIGN_OR_RETURN(const std::vector<Placed> table, ReadTable(file, kHeadMagic, identity));
+  SS_ASSIGN_OR_RETURN(const std::vector<Piece> table, ReadPieceTable(file, kHeadMagic, identity));
   if (table.size() < 4) return Damaged(file, "pieces are missing");
   PrefixHead head;
   std::vector<uint32_t> context;
   SS_ASSIGN_OR_RETURN(const Facts facts, ReadFacts(file, table[0], context));
-  SS_ASSIGN_OR_RETURN(head.keys, ReadList<PrefixKey>(file, table[1], Kind::kKeys));
+  SS_ASSIGN_OR_RETURN(head.keys, ReadList<PrefixKey>(file, table[1], PieceKind::kKeys));
   SS_ASSIGN_OR_RETURN(const std::vector<StoredSegment> segments,
-                      ReadList<StoredSegment>(file, table[2], Kind::kSegments));
+                      ReadList<StoredSegment>(file, table[2], PieceKind::kSegments));
   SS_ASSIGN_OR_RETURN(const std::vector<StoredReply> replies,
-                      ReadList<StoredReply>(file, table[3], Kind::kReplies));
+                      ReadList<StoredReply>(file, table[3], PieceKind::kReplies));
   head.turn = facts.turn;
   head.junction = facts.junction != 0;
   head.next_id = facts.next_id;
@@ -382,7 +232,7 @@ Result<PrefixHead> ReadHead(const io::File& file, const PrefixIdentity& identity
   uint64_t at = 0;
   for (const StoredSegment& segment : segments) {
     const std::string name(segment.name, sizeof(segment.name));
-    if (!IsName(name) || segment.begin != at || segment.end <= at) {
+    if (!IsPrefixName(name) || segment.begin != at || segment.end <= at) {
       return Damaged(file, "its segments do not join");
     }
     at = segment.end;
@@ -404,28 +254,24 @@ Result<PrefixHead> ReadHead(const io::File& file, const PrefixIdentity& identity
 }
 
 Result<PrefixHead> ReadHeadOfAny(const io::File& file) {
-  FileStart start = {};
-  if (file.size() >= sizeof(start)) {
-    SS_RETURN_IF_ERROR(file.ReadAt(0, std::as_writable_bytes(std::span(&start, 1))));
-  }
-  return ReadHead(file, start.identity);
+  SS_ASSIGN_OR_RETURN(const PrefixIdentity identity, ReadIdentity(file));
+  return ReadHead(file, identity);
 }
 
 Status CheckSegment(const io::File& file, const PrefixIdentity& identity) {
-  SS_RETURN_IF_ERROR(ReadTable(file, kRowsMagic, identity));
+  SS_RETURN_IF_ERROR(ReadPieceTable(file, kRowsMagic, identity));
   return {};
 }
 
 Status ReadState(const PrefixHead& head, const io::File& head_file,
                  std::span<const io::File* const> segments, ThreadPool& threads,
                  Sequence& sequence) {
-  FileStart start;
-  SS_RETURN_IF_ERROR(head_file.ReadAt(0, std::as_writable_bytes(std::span(&start, 1))));
-  SS_ASSIGN_OR_RETURN(const std::vector<Placed> table,
-                      ReadTable(head_file, kHeadMagic, start.identity));
-  std::vector<std::vector<Placed>> tables;
+  SS_ASSIGN_OR_RETURN(const PrefixIdentity identity, ReadIdentity(head_file));
+  SS_ASSIGN_OR_RETURN(const std::vector<Piece> table,
+                      ReadPieceTable(head_file, kHeadMagic, identity));
+  std::vector<std::vector<Piece>> tables;
   for (const io::File* segment : segments) {
-    SS_ASSIGN_OR_RETURN(tables.emplace_back(), ReadTable(*segment, kRowsMagic, start.identity));
+    SS_ASSIGN_OR_RETURN(tables.emplace_back(), ReadPieceTable(*segment, kRowsMagic, identity));
     if (tables.back().size() != 3 * sequence.attention.size()) {
       return Damaged(*segment, "of another geometry");
     }

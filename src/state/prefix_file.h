@@ -4,7 +4,6 @@
 // are never changed, and may serve several heads.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,16 +13,12 @@
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "io/file.h"
+#include "state/piece_file.h"
 #include "state/prefix_tree.h"
 #include "state/reply_note.h"
 #include "state/sequence.h"
 
 namespace slotstream::state {
-
-inline constexpr uint32_t kPrefixFormat = 1;
-
-// SHA-256 of all that determines the bits of a state.
-using PrefixIdentity = std::array<std::byte, 32>;
 
 // Rows of the tokens [begin, end) in the file NAME.rows.
 struct SegmentRef {

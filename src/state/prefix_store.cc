@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <tuple>
 #include <utility>
@@ -14,7 +13,7 @@
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/free_space.h"
-#include "io/system_error.h"
+#include "state/prefix_directory.h"
 #include "state/prefix_policy.h"
 
 namespace slotstream::state {
@@ -22,158 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kHeadSuffix = ".head";
-constexpr std::string_view kRowsSuffix = ".rows";
-constexpr std::string_view kPartSuffix = ".part";
-constexpr std::string_view kLockName = "lock";
-
 // A head with more is written with one segment of all rows, so that a restore stays a few long
 // reads.
 constexpr size_t kMostSegments = 64;
 
-bool IsOurs(std::string_view name, std::string_view suffix) {
-  return name.size() == 32 + suffix.size() && name.ends_with(suffix) &&
-         name.substr(0, 32).find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
-// Also where a kill left it.
-bool IsPart(std::string_view name) {
-  if (!name.ends_with(kPartSuffix)) return false;
-  name.remove_suffix(kPartSuffix.size());
-  return IsOurs(name, kHeadSuffix) || IsOurs(name, kRowsSuffix);
-}
-
-struct FileFacts {
-  std::string name;
-  uint64_t bytes = 0;
-  int64_t last_use = 0;
-};
-
-// Regular files in a directory, the longest unused first.
-Result<std::vector<FileFacts>> ListFiles(const std::string& directory) {
-  std::vector<FileFacts> files;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    struct stat facts = {};
-    if (lstat(entry->path().c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) continue;
-    files.push_back({entry->path().filename().string(), static_cast<uint64_t>(facts.st_size),
-                     facts.st_mtim.tv_sec});
-  }
-  if (error) return std::unexpected(io::SystemError(error.value(), "list", directory));
-  std::ranges::sort(files, {},
-                    [](const FileFacts& file) { return std::tuple(file.last_use, file.name); });
-  return files;
-}
-
-Status RemoveFile(const std::string& path) {
-  if (unlink(path.c_str()) == 0 || errno == ENOENT) return {};
-  return std::unexpected(io::SystemError(errno, "remove", path));
-}
-
-bool IsBadFile(const Error& error) { return error.code == ErrorCode::kCorrupt; }
-
 }  // namespace
-
-Result<std::unique_ptr<PrefixStore>> PrefixStore::Open(PrefixStoreOptions options) {
-  std::error_code error;
-  fs::create_directories(options.directory, error);
-  if (error) {
-    return std::unexpected(io::SystemError(error.value(), "create directory", options.directory));
-  }
-  auto store = std::unique_ptr<PrefixStore>(new PrefixStore(std::move(options)));
-  SS_ASSIGN_OR_RETURN(store->lock_, io::FileLock::Acquire(store->Path(std::string(kLockName))));
-  SS_ASSIGN_OR_RETURN(const std::vector<FileFacts> files, ListFiles(store->options_.directory));
-  // Rows first: heads are checked against them.
-  for (const FileFacts& file : files) {
-    if (IsPart(file.name)) {
-      SS_RETURN_IF_ERROR(RemoveFile(store->Path(file.name)));
-    } else if (IsOurs(file.name, kRowsSuffix)) {
-      store->segments_[file.name.substr(0, 32)].bytes = file.bytes;
-      store->bytes_ += file.bytes;
-    }
-  }
-  for (const FileFacts& file : files) {
-    if (!IsOurs(file.name, kHeadSuffix)) continue;
-    store->bytes_ += file.bytes;
-    store->TakeIn(file.name, file.last_use);
-  }
-  store->Heal();
-  return store;
-}
-
-// Makes a head of a file that was found, or finds a place for it as what it is.
-void PrefixStore::TakeIn(const std::string& name, int64_t last_use) {
-  const auto file = io::File::Open(Path(name), false);
-  if (!file) {
-    Note(file.error());
-    return;
-  }
-  auto about = ReadHead(**file, options_.identity);
-  if (!about && about.error().code == ErrorCode::kUnsupported) {
-    foreign_.push_back({name, (*file)->size(), last_use});
-    return;
-  }
-  const bool whole = about && std::ranges::all_of(about->segments, [&](const SegmentRef& segment) {
-                       return segments_.contains(segment.name);
-                     });
-  if (whole) {
-    // A clock that was set back must not keep a state for ever.
-    Add({std::move(*about), name, std::min(last_use, options_.now())});
-    return;
-  }
-  if (!about && !IsBadFile(about.error())) {
-    Note(about.error());  // unreadable now; perhaps not for ever
-    return;
-  }
-  Note(about ? Error{ErrorCode::kCorrupt, fmt::format("{}: rows are missing", Path(name))}
-             : about.error());
-  ++stats_.damaged;
-  if (Status removed = Remove(name); !removed) Note(removed.error());
-}
-
-void PrefixStore::Heal() {
-  for (auto segment = segments_.begin(); segment != segments_.end();) {
-    const std::string name = segment->first + std::string(kRowsSuffix);
-    const auto file = io::File::Open(Path(name), false);
-    const Status sound =
-        file ? CheckSegment(**file, options_.identity) : Status(std::unexpected(file.error()));
-    const bool foreign = !sound && sound.error().code == ErrorCode::kUnsupported;
-    if (foreign) {
-      foreign_.push_back({name, segment->second.bytes, 0});
-      segment = segments_.erase(segment);
-      continue;
-    }
-    if (!sound && IsBadFile(sound.error())) {
-      Note(sound.error());
-      ++stats_.damaged;
-      std::vector<Id> users;
-      for (const auto& [id, head] : heads_) {
-        if (std::ranges::any_of(head.about.segments, [&](const SegmentRef& ref) {
-              return ref.name == segment->first;
-            })) {
-          users.push_back(id);
-        }
-      }
-      ++segment->second.heads;  // so that its users' going does not take it from under us
-      for (const Id id : users) {
-        if (Status dropped = Drop(id); !dropped) Note(dropped.error());
-      }
-      segment->second.heads = 0;
-    }
-    if (segment->second.heads == 0) {
-      bytes_ -= segment->second.bytes;
-      if (Status removed = RemoveFile(Path(name)); !removed) Note(removed.error());
-      segment = segments_.erase(segment);
-    } else {
-      ++segment;
-    }
-  }
-  std::ranges::sort(foreign_, {},
-                    [](const Foreign& file) { return std::tuple(file.last_use, file.name); });
-  DropExpired();
-  if (Status room = MakeRoom(0, std::nullopt); !room) Note(room.error());
-}
 
 void PrefixStore::Add(Head head) {
   for (const SegmentRef& segment : head.about.segments) ++segments_[segment.name].heads;
@@ -192,7 +44,8 @@ Status PrefixStore::Remove(const std::string& name) {
   std::error_code error;
   const uint64_t bytes = fs::file_size(Path(name), error);
   SS_RETURN_IF_ERROR(RemoveFile(Path(name)));
-  if (!error) bytes_ -= bytes;
+  // Someone else may have changed its size.
+  if (!error) bytes_ -= std::min(bytes_, bytes);
   return {};
 }
 
@@ -449,48 +302,6 @@ PrefixStoreStats PrefixStore::stats() const {
   stats.bytes = bytes_;
   stats.quota = options_.quota_bytes;
   return stats;
-}
-
-Result<std::vector<PrefixListing>> PrefixStore::List(const std::string& directory) {
-  SS_ASSIGN_OR_RETURN(const std::vector<FileFacts> files, ListFiles(directory));
-  std::vector<PrefixListing> list;
-  for (const FileFacts& found : files) {
-    const bool head = IsOurs(found.name, kHeadSuffix);
-    if (!head && !IsOurs(found.name, kRowsSuffix)) continue;
-    PrefixListing listing{.name = found.name, .bytes = found.bytes, .last_use = found.last_use};
-    const auto file = io::File::Open(directory + "/" + found.name, false);
-    if (!file) {
-      listing.problem = file.error().message;
-    } else if (head) {
-      const auto about = ReadHeadOfAny(**file);
-      if (about) {
-        listing.tokens = about->keys.size();
-        listing.turn = about->turn;
-        listing.junction = about->junction;
-      } else {
-        listing.problem = about.error().message;
-      }
-    }
-    list.push_back(std::move(listing));
-  }
-  return list;
-}
-
-Result<uint64_t> PrefixStore::Clear(const std::string& directory) {
-  SS_ASSIGN_OR_RETURN(const std::unique_ptr<io::FileLock> lock,
-                      io::FileLock::Acquire(directory + "/" + std::string(kLockName)));
-  SS_ASSIGN_OR_RETURN(const std::vector<FileFacts> files, ListFiles(directory));
-  uint64_t bytes = 0;
-  // Heads before their rows: what is left midway is whole.
-  for (const std::string_view suffix : {kHeadSuffix, kRowsSuffix, kPartSuffix}) {
-    for (const FileFacts& file : files) {
-      const bool part = suffix == kPartSuffix && IsPart(file.name);
-      if (!part && !IsOurs(file.name, suffix)) continue;
-      SS_RETURN_IF_ERROR(RemoveFile(directory + "/" + file.name));
-      bytes += file.bytes;
-    }
-  }
-  return bytes;
 }
 
 }  // namespace slotstream::state

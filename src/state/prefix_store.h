@@ -47,17 +47,6 @@ struct PrefixStoreStats {
   std::string last_reason;  // of the last thing that did not go well; empty: none
 };
 
-// A file of ours as `slotstream prefix-cache` lists it.
-struct PrefixListing {
-  std::string name;
-  uint64_t bytes = 0;
-  int64_t last_use = 0;  // seconds since 1970
-  uint64_t tokens = 0;   // of a head; 0 for rows
-  uint64_t turn = 0;
-  bool junction = false;
-  std::string problem = {};  // empty: sound, as far as its beginning tells
-};
-
 // Thread-safe; one process at a time has a directory. No error of the disk ends a request: what
 // could not be stored or read is told in the stats, and the caller goes on without it.
 class PrefixStore {
@@ -96,10 +85,6 @@ class PrefixStore {
   void ForEachHead(const std::function<void(const PrefixHead&)>& fn) const;
 
   PrefixStoreStats stats() const;
-
-  // For a directory that no process has: what is in it, and its removal. Files of other kinds stay.
-  static Result<std::vector<PrefixListing>> List(const std::string& directory);
-  static Result<uint64_t> Clear(const std::string& directory);
 
  private:
   struct Head {
