@@ -44,8 +44,9 @@ Result<generate::GenerationResult> Job::Wait() {
 Engine::Engine(std::unique_ptr<LoadedModel> loaded, EngineOptions options)
     : loaded_(std::move(loaded)),
       clock_(*options.clock),
-      governor_(*loaded_, clock_, std::move(options.system_root), std::move(options.log)),
       prefixes_(*loaded_, options.prefix_disk),
+      governor_(*loaded_, prefixes_, clock_, std::move(options.system_root),
+                std::move(options.log)),
       worker_([this] { WorkerLoop(); }) {}
 
 Engine::~Engine() {

@@ -85,8 +85,8 @@ class Engine {
 
   std::unique_ptr<LoadedModel> loaded_;
   const Clock& clock_;
-  MemoryGovernor governor_;  // the worker's
   PrefixReuse prefixes_;
+  MemoryGovernor governor_;  // the worker's
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Job>> queue_;

@@ -1,6 +1,7 @@
 #include "engine/prefix_reuse.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <ctime>
@@ -61,10 +62,10 @@ PrefixShares SharePrefixMemory(uint64_t bytes, const checkpoint::ModelConfig& co
 PrefixReuse::PrefixReuse(LoadedModel& loaded, const PrefixDiskOptions& disk)
     : loaded_(loaded),
       config_(loaded.config()),
-      shares_(SharePrefixMemory(loaded.plan().prefix_cache_bytes, config_)),
+      budget_(loaded.plan().prefix_cache_bytes),
       turn_end_(TurnEnd(loaded)),
-      cache_(shares_.states),
-      replies_(shares_.replies) {
+      cache_(shares().states),
+      replies_(shares().replies) {
   if (!disk.directory.empty()) OpenDisk(disk);
 }
 
@@ -142,7 +143,7 @@ PrefixReuse::Use PrefixReuse::Begin(std::span<const uint32_t> prompt, const Prom
                                       .common = hit.common,
                                       .shared_ends = notes.shared_ends,
                                       .turn_ends = turns},
-                                     {.most = shares_.snapshots});
+                                     {.most = shares().snapshots});
   return use;
 }
 
@@ -162,7 +163,7 @@ bool PrefixReuse::Restore(const state::PrefixCache::Hit& hit, Use& use) {
   use.turn.turn = found->junction ? 1 : found->turn + 1;
   use.sequence = restored;
   use.note = fmt::format("disk, turn {}", use.turn.turn);
-  cache_.CountServed(hit.length, length);
+  cache_.CountServed(hit, length);
   cache_.Insert(
       std::span(use.keys).first(length), std::make_shared<state::Sequence>(std::move(restored)),
       turn,
@@ -241,8 +242,17 @@ size_t PrefixReuse::Peek(std::span<const uint32_t> prompt) const {
   return disk && disk->length >= memory + kWorthRestoring ? disk->length : memory;
 }
 
+uint64_t PrefixReuse::held() const {
+  const uint64_t budget = budget_, states = SharePrefixMemory(budget, config_).states;
+  return states == 0 ? 0 : budget - (states - std::min(states, cache_.stats().bytes));
+}
+
 void PrefixReuse::SetBudget(uint64_t bytes) {
-  cache_.SetBudget(std::min(SharePrefixMemory(bytes, config_).states, shares_.states));
+  const bool less = bytes < budget_;
+  budget_ = bytes;
+  cache_.SetBudget(shares().states);
+  // States are large blocks, but not always large enough for the allocator to give back at once.
+  if (less) malloc_trim(0);
 }
 
 }  // namespace slotstream::engine

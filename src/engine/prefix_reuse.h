@@ -2,6 +2,7 @@
 // their replies.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -83,7 +84,8 @@ class PrefixReuse {
   // Tokens that Begin would find, if nothing happens before.
   size_t Peek(std::span<const uint32_t> prompt) const;
 
-  bool enabled() const { return shares_.states > 0; }
+  // False while there is too little memory for a state.
+  bool enabled() const { return shares().states > 0; }
   ReplyMemory* replies() { return enabled() ? &replies_ : nullptr; }
   state::PrefixCacheStats stats() const { return cache_.stats(); }
   // Nothing where there is no disk.
@@ -91,10 +93,15 @@ class PrefixReuse {
   const std::string& disk_problem() const { return disk_problem_; }
   // Returns when what was kept so far is on disk.
   void FlushDisk();
-  // From now on `bytes` for everything, at most what it was made with; see PrefixCache::SetBudget.
+  // Bytes of everything, at first those of the plan; see PrefixCache::SetBudget. What is freed goes
+  // back to the system.
+  uint64_t budget() const { return budget_; }
+  // The part of it that is taken.
+  uint64_t held() const;
   void SetBudget(uint64_t bytes);
 
  private:
+  PrefixShares shares() const { return SharePrefixMemory(budget_, config_); }
   void OpenDisk(const PrefixDiskOptions& disk);
   bool Restore(const state::PrefixCache::Hit& hit, Use& use);
   void Remember(const PromptHash& before, const state::ReplyNote& note,
@@ -103,7 +110,7 @@ class PrefixReuse {
 
   LoadedModel& loaded_;
   const checkpoint::ModelConfig& config_;
-  const PrefixShares shares_;
+  std::atomic<uint64_t> budget_;
   const std::optional<uint32_t> turn_end_;  // the id that ends a turn of the chat template
   state::PrefixCache cache_;
   ReplyMemory replies_;

@@ -116,7 +116,8 @@ void ReplyRecorder::Add(const generate::ReplyEvent& event) {
 }
 
 std::optional<text::ChatMessage> ReplyRecorder::Take() {
-  if (malformed_) return std::nullopt;
+  const bool said = !text_.empty() || !message_.tool_calls.empty();
+  if (malformed_ || (!said && !message_.reasoning.empty())) return std::nullopt;
   message_.role = text::Role::kAssistant;
   message_.content = {{text::ContentItem::Kind::kText, std::move(text_)}};
   return std::move(message_);

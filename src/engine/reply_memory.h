@@ -30,7 +30,8 @@ state::ReplyDigest DigestOf(const text::ChatMessage& reply, const text::OrderedJ
 class ReplyRecorder {
  public:
   void Add(const generate::ReplyEvent& event);
-  // Nothing where a client can't send back what the model wrote: a call that isn't one.
+  // Nothing where what a client sends back is not what the model wrote: a call that isn't one, or
+  // reasoning that did not end, which the template would end.
   std::optional<text::ChatMessage> Take();
 
  private:

@@ -78,8 +78,8 @@ TEST(Scheduler, TheFirstTokenHasADeadline) {
   std::vector<ApiError> failures;
   ServerStats stats;
   const auto exchange = [&](const char* key) {
-    return std::make_shared<Exchange>(engine::Request{}, std::make_unique<Recorder>(failures),
-                                      Response(), key, stats);
+    return std::make_shared<Exchange>(engine::Request{}, PromptCount{},
+                                      std::make_unique<Recorder>(failures), Response(), key, stats);
   };
   Scheduler patient({.first_token = milliseconds(0)});
   EXPECT_TRUE(patient.Submit(exchange("a")));
