@@ -9,20 +9,17 @@ Only the standard library is needed.
 
 import json
 import os
-import pathlib
 import random
 import shutil
-import signal
 import subprocess
-import sys
 import time
 import unittest
 
+from program import BINARY, SCRATCH, main
+from recordings import turns
 from serving import GREEDY, WEATHER, Server, events
+from with_server import WithServer
 
-BINARY = None
-SCRATCH = None
-# Some 1,500 tokens; no two seeds share more than the first words.
 WORDS = "one two three four five six seven eight nine ten fox owl river stone".split()
 
 
@@ -77,16 +74,8 @@ def until(condition, what, seconds=30):
         time.sleep(0.05)
 
 
-class Dialects(unittest.TestCase):
+class Dialects(WithServer):
     """Cached tokens are counted in every dialect's own way."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(BINARY)
-
-    @classmethod
-    def tearDownClass(cls):
-        assert cls.server.stop() == 0
 
     def test_openai(self):
         first = self.server.json("POST", "/v1/chat/completions", chat([user(words(1000, 1))]))
@@ -98,8 +87,8 @@ class Dialects(unittest.TestCase):
         again = self.server.json("POST", "/v1/chat/completions", chat(history))
         self.assertEqual(cached(again), total(again) - 1)
         self.assertEqual(answer_of(again), answer_of(second))
-        log = "".join(self.server.log)
-        self.assertIn(f"cached={cached(second)} (memory, turn 2)", log)
+        until(lambda: f"cached={cached(second)} (memory, turn 2)" in "".join(self.server.log),
+              "the log says why")
         self.assertEqual(self.server.metric("prompt_tokens_cached_total") > 0, True)
 
     def test_responses(self):
@@ -136,18 +125,87 @@ class Dialects(unittest.TestCase):
         self.assertEqual(again["message"], first["message"])
 
 
-class Histories(unittest.TestCase):
-    """What clients make of a reply on its way back."""
+class WithCold(WithServer):
+    """Beside the server one that reads every prompt from its beginning."""
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(BINARY)
+        super().setUpClass()
         cls.cold = Server(BINARY, "--no-prefix-cache")
 
     @classmethod
     def tearDownClass(cls):
-        assert cls.server.stop() == 0
+        super().tearDownClass()
         assert cls.cold.stop() == 0
+
+    def expect_as_cold(self, reply, ask):
+        cold = self.cold.json("POST", "/v1/chat/completions", ask)
+        self.assertEqual((answer_of(reply), cached(cold)), (answer_of(cold), 0))
+
+
+class LongConversation(WithCold):
+    """4,000 tokens, and what may happen to them."""
+
+    def test_its_next_turns(self):
+        ask = chat([user(words(3600, 50))])
+        first = self.server.json("POST", "/v1/chat/completions", ask)
+        self.assertGreaterEqual(total(first), 4000)
+        self.expect_as_cold(first, ask)
+        history = [*ask["messages"], answer_of(first)]
+        following = chat([*history, user("And then?")])
+        # Only the new tokens are read: the reply's last, what ends its turn, and the question.
+        second = self.server.json("POST", "/v1/chat/completions", following)
+        self.assertEqual(cached(second), reached(first))
+        self.assertLess(total(second) - cached(second), 40)
+        self.expect_as_cold(second, following)
+        # Asked again.
+        again = self.server.json("POST", "/v1/chat/completions", following)
+        self.assertEqual(cached(again), total(again) - 1)
+        self.assertEqual(answer_of(again), answer_of(second))
+        # Another last turn.
+        edited = chat([*history, user("Tell me of an owl instead.")])
+        other = self.server.json("POST", "/v1/chat/completions", edited)
+        self.assertGreaterEqual(cached(other), reached(first))
+        self.expect_as_cold(other, edited)
+        # Left in the midst of its reply.
+        left = chat([*history, user("Count to one hundred.")], max_tokens=2000, stream=True)
+        with self.server.open() as connection:
+            data = json.dumps(left).encode()
+            connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
+                               b"Content-Length: %d\r\n\r\n%s" % (len(data), data))
+            while b"content" not in connection.recv(65536):
+                pass
+        until(lambda: self.server.metric("queue_running") == 0, "it is cancelled")
+        left = {**left, "stream": False, "max_tokens": 12}
+        reply = self.server.json("POST", "/v1/chat/completions", left)
+        self.assertEqual(cached(reply), total(reply) - 1)
+        self.expect_as_cold(reply, left)
+
+    def test_from_disk_after_an_eviction_and_a_restart(self):
+        path = directory("evicted")
+        ask = chat([user(words(3600, 51))])
+        # Room for little more than this conversation.
+        tight = disk_flags(path, "--prefix-cache-memory-gb", 0.05)
+        with Server(BINARY, *tight) as server:
+            first = server.json("POST", "/v1/chat/completions", ask)
+            until(lambda: prefix_status(server)["disk"]["saved"] > 0, "it is written")
+            known = reached(first)
+            for other in range(3):
+                server.json("POST", "/v1/chat/completions", chat([user(words(3000, 60 + other))]))
+            self.assertGreater(sum(prefix_status(server)["evicted"].values()), 0)
+            following = chat([*ask["messages"], answer_of(first), user("And then?")])
+            second = server.json("POST", "/v1/chat/completions", following)
+            self.assertEqual(cached(second), known)
+            until(lambda: "(disk, turn 2)" in "".join(server.log), "the log says why")
+            self.expect_as_cold(second, following)
+        with Server(BINARY, *tight) as server:
+            again = server.json("POST", "/v1/chat/completions", following)
+            self.assertGreaterEqual(cached(again), known)
+            self.expect_as_cold(again, following)
+
+
+class Histories(WithCold):
+    """What clients make of a reply on its way back."""
 
     def test_calls_come_back_in_other_notations(self):
         ask = chat([user("What is the weather in Paris?" + words(200, 5))], tools=[WEATHER],
@@ -186,9 +244,7 @@ class Histories(unittest.TestCase):
         reply = self.server.json("POST", "/v1/chat/completions", edited)
         self.assertLess(cached(reply), reached(first))
         self.assertGreaterEqual(cached(reply), total(first) - 4)
-        cold = self.cold.json("POST", "/v1/chat/completions", edited)
-        self.assertEqual((answer_of(reply), total(reply)), (answer_of(cold), total(cold)))
-        self.assertEqual(cached(cold), 0)
+        self.expect_as_cold(reply, edited)
 
     def test_a_cancel_in_mid_prefill_and_the_same_again(self):
         ask = chat([user(words(6000, 8))])
@@ -257,8 +313,8 @@ class Agents(unittest.TestCase):
             self.assertGreaterEqual(served, 0.95 * known)
             self.assertEqual(sum(after["evicted"].values()), 0)
             ample = known
-        # The same within a tenth of the memory that it would like.
-        tight = after["bytes"] / 10 / 1e9
+        # The same within a third of the memory that it would like.
+        tight = after["bytes"] / 3 / 1e9
         with Server(BINARY, "--prefix-cache-memory-gb", tight) as server:
             self.ask(server, "abc", [user("Begin. " + words(60, 102))])
             before = prefix_status(server)
@@ -268,7 +324,8 @@ class Agents(unittest.TestCase):
             print(f"in {after['budget_bytes']} bytes: served {served} of {ample}, "
                   f"evicted {after['evicted']}")
             self.assertGreater(sum(after["evicted"].values()), 20)
-            self.assertGreaterEqual(served, 0.95 * ample)
+            # The main chat loses nothing; beginnings of sub-agents and titles do.
+            self.assertGreaterEqual(served, 0.9 * ample)
             self.assertLessEqual(after["bytes"], after["budget_bytes"])
             # Another session of another day shares tools and system.
             reply = self.ask(server, "xyz", [user("Hello.")], session="t")
@@ -284,6 +341,41 @@ class Agents(unittest.TestCase):
             print(f"on disk: {status['states']} states, {status['bytes']} bytes")
             reply = self.ask(server, "abc", [user("Begin. " + words(60, 102))])
             self.assertGreater(reply["usage"]["cache_read_input_tokens"], 1000)
+
+
+class Recorded(unittest.TestCase):
+    """Sessions of agents as they were recorded; their replies are not ours."""
+
+    def replay(self, name):
+        known = served = 0
+        sessions = set()
+        with Server(BINARY, "--max-context", 65536) as server:
+            for request in turns(name):
+                body = {**request["body"], "stream": False}
+                body["max_output_tokens" if "input" in body else "max_tokens"] = 8
+                # Whether replies can be held to a schema is no matter here.
+                body.get("output_config", {}).pop("format", None)
+                # A sub-agent with tools of its own begins a session of its own.
+                session = (request["session"], len(body.get("tools", [])))
+                before = prefix_status(server)
+                server.json("POST", request["path"], body, request["headers"])
+                after = prefix_status(server)
+                if session in sessions:
+                    known += after["tokens_known"] - before["tokens_known"]
+                    served += after["tokens_served"] - before["tokens_served"]
+                sessions.add(session)
+        share = known / after["tokens_asked"]
+        print(f"{name}: served {served} of {known} tokens, {share:.0%} of all; {after['states']} "
+              f"states in {after['bytes']} of {after['budget_bytes']} bytes")
+        self.assertGreater(share, 0.5)
+        self.assertGreaterEqual(served, 0.95 * known)
+        self.assertLessEqual(after["bytes"], after["budget_bytes"])
+
+    def test_claude_code(self):
+        self.replay("claude_code")
+
+    def test_codex(self):
+        self.replay("codex")
 
 
 class Disk(unittest.TestCase):
@@ -315,9 +407,9 @@ class Disk(unittest.TestCase):
         self.begin()
         with Server(BINARY, *disk_flags(self.path)) as server:
             self.go_on(server, self.reached)
-            self.assertIn("(disk, turn 2)", "".join(server.log))
+            until(lambda: "(disk, turn 2)" in "".join(server.log), "the log says why")
         # Another compute mode has other bits.
-        with Server(BINARY, *disk_flags(self.path), "--compute", "int15") as server:
+        with Server(BINARY, *disk_flags(self.path), "--compute", "exact") as server:
             reply = server.json("POST", "/v1/chat/completions", self.next)
             self.assertEqual(cached(reply), 0)
 
@@ -353,7 +445,7 @@ class Disk(unittest.TestCase):
     def test_directories_that_cannot_be_used(self):
         file = SCRATCH / "a-file"
         file.write_text("x")
-        for path in (file, "/proc/nowhere"):
+        for path in (file, "/proc/nowhere", "/sys"):
             with Server(BINARY, *disk_flags(path)) as server:
                 self.go_on(server)
                 self.assertTrue(prefix_status(server)["disk"]["problem"])
@@ -380,26 +472,30 @@ class Disk(unittest.TestCase):
         self.assertGreater(json.loads(command("--clear", "--json"))["removed_bytes"], 0)
         self.assertEqual(json.loads(command("--json"))["files"], [])
 
-    def test_killed_at_random_instants(self):
-        rng = random.Random(3)
-        flags = disk_flags(self.path)
-        served = 0
-        for round in range(8):
-            server = Server(BINARY, *flags)
-            self.assertEqual(prefix_status(server)["disk"]["damaged"], 0)
-            reply = self.go_on(server)
-            served += cached(reply) > 0
-            # The writer begins two seconds after a reply.
-            time.sleep(1.95 + rng.random() * 0.2)
-            os.kill(server.process.pid, signal.SIGKILL)
-            server.stop()
-        self.assertGreater(served, 0)
-        self.assertFalse([file for file in self.path.iterdir() if file.suffix == ".part"
-                          and file.stat().st_size > 100_000_000])
+    def test_clocks_that_jump(self):
+        self.begin()
+        day = 24 * 3600
+        for days, expect in ((10_000, self.reached), (-10, self.reached), (-40, 0)):
+            for file in self.path.iterdir():
+                os.utime(file, (time.time() + days * day,) * 2)
+            with Server(BINARY, *disk_flags(self.path)) as server:
+                self.go_on(server, expect)
+
+    def test_a_full_disk(self):
+        self.path.mkdir(parents=True)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", self.path],
+                          capture_output=True).returncode != 0:
+            self.skipTest("needs the right to mount")
+        try:
+            with Server(BINARY, *disk_flags(self.path)) as server:
+                server.json("POST", "/v1/chat/completions", self.ASK)
+                until(lambda: prefix_status(server)["disk"]["last_reason"], "the reason is told")
+                self.assertIn("left", prefix_status(server)["disk"]["last_reason"])
+                self.go_on(server)
+            self.assertEqual([file.name for file in self.path.iterdir()], ["lock"])
+        finally:
+            subprocess.run(["umount", self.path], check=True)
 
 
 if __name__ == "__main__":
-    BINARY = os.path.abspath(sys.argv[1])
-    SCRATCH = pathlib.Path(sys.argv[2])
-    SCRATCH.mkdir(parents=True, exist_ok=True)
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    main()
