@@ -64,6 +64,12 @@ class Killed(unittest.TestCase):
         rng = random.Random(3)
         flags = ("--prefix-cache-dir", self.path, "--prefix-cache-min-tokens", 32,
                  "--prefix-cache-gb", QUOTA_GB)
+        # How long an end takes that is not disturbed.
+        with Server(BINARY, *flags) as server:
+            ask(server, self.right[0][0][0])
+            begin = time.monotonic()
+            server.stop()
+            span = time.monotonic() - begin
         end = time.monotonic() + SECONDS
         kills = midway = restored = 0
         while kills < (KILLS or LEAST) or (KILLS is None and time.monotonic() < end):
@@ -77,7 +83,13 @@ class Killed(unittest.TestCase):
                 restored += question == 0 and cached > 0
             # It writes when it is asked to end.
             server.process.send_signal(signal.SIGTERM)
-            time.sleep(rng.random() * 0.06)
+            if kills % 2 == 0:
+                time.sleep(rng.random() * 1.2 * span)
+            else:
+                # Most of the time no file is being written: wait for one.
+                while server.process.poll() is None and not any(self.path.glob("*.part")):
+                    pass
+                time.sleep(rng.random() * 0.003)
             os.kill(server.process.pid, signal.SIGKILL)
             server.stop()
             kills += 1
