@@ -7,7 +7,6 @@ cold run does, and the directory is sound.
 Without --kills it goes on for some 50 seconds. Only the standard library is needed.
 """
 
-import os
 import random
 import shutil
 import signal
@@ -90,7 +89,7 @@ class Killed(unittest.TestCase):
                 while server.process.poll() is None and not any(self.path.glob("*.part")):
                     pass
                 time.sleep(rng.random() * 0.003)
-            os.kill(server.process.pid, signal.SIGKILL)
+            server.process.kill()
             server.stop()
             kills += 1
             midway += any(file.suffix == ".part" for file in self.path.iterdir())
