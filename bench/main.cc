@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "base/version.h"
+#include "bench/forecast_command.h"
 #include "bench/kernels_command.h"
 #include "bench/model_command.h"
 #include "bench/report.h"
@@ -114,6 +115,25 @@ int Main(int argc, char** argv) {
   command->add_option("--warm", stream.warm, "Tokens before the first round")
       ->capture_default_str();
   command->callback([&] { action = [&] { return MeasureStream(stream); }; });
+
+  ForecastOptions forecast;
+  command = app.add_subcommand("forecast", "What the planner foretells, beside what then happens");
+  AddCommonOptions(*command, forecast.common, output);
+  command->add_option("--model", forecast.directory, "Checkpoint directory")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--memory-gb", forecast.memory_gb, "Sizes of the process, e.g. 6,9,14")
+      ->required()
+      ->delimiter(',');
+  command->add_option("--disk-gb-s", forecast.disk_gb_s,
+                      "Imitate a disk no faster than this (default: as fast as it is)");
+  command->add_option("--prompt", forecast.prompt, "Tokens of the prefill; 0: none")
+      ->capture_default_str();
+  command->add_option("--pass", forecast.pass, "Tokens of a pass")->capture_default_str();
+  command->add_option("--decode", forecast.decode, "Tokens of a round")->capture_default_str();
+  command->add_option("--warm", forecast.warm, "Tokens before the first round")
+      ->capture_default_str();
+  command->callback([&] { action = [&] { return MeasureForecast(forecast); }; });
 
   try {
     app.parse(argc, argv);

@@ -78,6 +78,8 @@ Result<ModelSpeed> MeasureSpeed(const ModelConfiguration& configuration, QuietCo
   std::vector<std::string> notes;
   SS_ASSIGN_OR_RETURN(const std::unique_ptr<engine::LoadedModel> loaded,
                       engine::LoadedModel::Load(options, {}, notes));
+  // What is measured here has nothing to read; guesses would still fetch what no row asks for.
+  loaded->model().UseLookAhead(model::LookAheadMode::kOff);
   ModelRun run(*loaded, tokens);
   // The same ids choose the same experts, so after this all that are needed are in the pool.
   SS_RETURN_IF_ERROR(run.Prefill(configuration.prompt));

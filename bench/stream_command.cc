@@ -146,17 +146,14 @@ Status StreamComparison::Load() {
 
 void StreamComparison::AddCost(const std::string& name, const StreamCost& cost, double disk) {
   const auto tokens = static_cast<double>(cost.tokens);
-  const auto record = static_cast<double>(experts().shape().record_bytes());
-  const double needed = static_cast<double>(cost.misses) * record;
-  figures_.Add(name, tokens / cost.seconds);
+  const double needed = cost.needed_bytes(experts().shape().record_bytes());
+  figures_.Add(name, cost.speed());
   // What the disk allows at the rate that it had just before and after.
   figures_.Add(name + " allowed", needed > 0 ? disk / needed * tokens : 0);
   figures_.Add(name + " of allowed", needed / disk / cost.seconds);
   figures_.Add(name + " busy", static_cast<double>(cost.bytes) / cost.seconds / disk);
   figures_.Add(name + " bytes", needed / tokens);
-  figures_.Add(name + " hit rate",
-               static_cast<double>(cost.hits) /
-                   static_cast<double>(std::max<uint64_t>(1, cost.hits + cost.misses)));
+  figures_.Add(name + " hit rate", cost.hit_rate());
   figures_.Add(name + " hidden", cost.hidden());
   const auto misses = static_cast<double>(std::max<uint64_t>(1, cost.misses));
   figures_.Add(name + " ahead", static_cast<double>(cost.read_ahead) / misses);

@@ -2,6 +2,7 @@
 // what the disk had to do for them.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <string>
@@ -28,6 +29,10 @@ struct StreamCost {
   double read_seconds = 0;    // with a read in flight
   double waited_seconds = 0;  // of the computation, for experts
 
+  double speed() const { return static_cast<double>(tokens) / seconds; }  // tokens/s
+  double hit_rate() const {
+    return static_cast<double>(hits) / static_cast<double>(std::max<uint64_t>(1, hits + misses));
+  }
   // Bytes of the misses alone.
   double needed_bytes(uint64_t record_bytes) const {
     return static_cast<double>(misses) * static_cast<double>(record_bytes);

@@ -141,6 +141,7 @@ class ExpertStore {
   void SubmitReads();
   void Meet(uint32_t need, std::optional<uint32_t> frame);
   void DropUnneeded();
+  void KeepOrRelease(uint32_t frame);
   void ReadAhead();
   void SortByFile(std::span<uint32_t> needs) const;
   Status Collect();

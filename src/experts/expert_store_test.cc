@@ -404,6 +404,23 @@ TEST_P(ExpertStoreTest, WhatWasExpectedInVainIsDropped) {
   ASSERT_TRUE(harness.Visit(2, AllNeeds(), kSweepRows));
 }
 
+// With a slot for every expert nothing is read twice: what was read in vain stays, and so does what
+// sweeps read that admit nothing.
+TEST_P(ExpertStoreTest, APoolForEverythingKeepsEverything) {
+  Harness harness(GetParam(), {}, kLayers * kExperts);
+  harness.store->Expect(1, std::vector<uint32_t>{3, 4}, 4);
+  harness.WaitForReads(2);
+  ASSERT_TRUE(harness.Visit(1, Needs({5}), 1));
+  EXPECT_EQ(harness.Resident(1), (std::set<uint32_t>{3, 4, 5}));
+  EXPECT_EQ(harness.store->stats().wasted, 0u);
+  ASSERT_TRUE(harness.Visit(2, AllNeeds(), kSweepRows, false));
+  const uint64_t reads = harness.backend->reads();
+  ASSERT_TRUE(harness.Visit(2, AllNeeds(), kSweepRows, false));
+  EXPECT_EQ(harness.backend->reads(), reads);
+  EXPECT_EQ(harness.Resident(2).size(), size_t{kExperts});
+  harness.ExpectPoolIsRight();
+}
+
 // A guess that fails harms nobody; needed after all, it is read again.
 TEST_P(ExpertStoreTest, AFailedGuessIsNobodysError) {
   Harness harness(GetParam());

@@ -77,6 +77,7 @@ HitCounts ReplayVisit(SlotPool& pool, const TraceHeader& header, const TraceVisi
   HitCounts counts;
   std::vector<uint32_t> missing, pinned;
   const bool sweep = Sweeps(header, visit);
+  const bool admit = visit.admit || pool.fits_everything();
   for (uint32_t i = 0; i < needs.size(); ++i) {
     const int32_t slot = pool.Find({visit.layer, needs[i].expert});
     if (slot < 0) {
@@ -84,7 +85,7 @@ HitCounts ReplayVisit(SlotPool& pool, const TraceHeader& header, const TraceVisi
       continue;
     }
     ++counts.hits;
-    if (!sweep || visit.admit) pool.Use(static_cast<uint32_t>(slot));
+    if (!sweep || admit) pool.Use(static_cast<uint32_t>(slot));
     pool.Pin(static_cast<uint32_t>(slot));
     pinned.push_back(static_cast<uint32_t>(slot));
   }
@@ -104,7 +105,7 @@ HitCounts ReplayVisit(SlotPool& pool, const TraceHeader& header, const TraceVisi
   };
   if (sweep) {
     counts.swept = missing.size();
-    if (visit.admit) {
+    if (admit) {
       fill(ChooseAdmissions(needs, missing, static_cast<uint32_t>(counts.hits), pool.slots(),
                             header.layers));
     }

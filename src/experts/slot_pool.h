@@ -39,6 +39,8 @@ class SlotPool {
   uint64_t evictions() const { return evictions_; }
   // True when every expert of every layer is in the pool, so that nothing will ever be read.
   bool holds_everything() const { return held_ == slot_of_.size(); }
+  // True when there is a slot for every expert, so that nothing is ever evicted.
+  bool fits_everything() const { return slots_ >= slot_of_.size(); }
 
   // The slot that holds `key`, or -1. Finding is not using.
   int32_t Find(ExpertKey key) const { return slot_of_[Index(key)]; }

@@ -5,7 +5,7 @@
 #include <functional>
 #include <limits>
 
-#include "kernels/scalar_math.h"
+#include "kernels/kernels.h"
 
 namespace slotstream::generate {
 namespace {
@@ -104,14 +104,16 @@ bool Sampler::Collect(std::span<const float> values) {
 
 // Differences from the highest logit become probabilities; returns the highest of them.
 float Sampler::Softmax() {
+  exps_.clear();
+  for (const Candidate& candidate : candidates_) exps_.push_back(candidate.value);
+  // All tables give the same bits; without top-k these are a quarter of a million.
+  kernels::AvailableKernels().back()->exp(exps_.data(), exps_.size());
   float sum = 0;
-  for (Candidate& candidate : candidates_) {
-    candidate.value = kernels::Exp(candidate.value);
-    sum += candidate.value;
-  }
+  for (float value : exps_) sum += value;
   float highest = 0;
-  for (Candidate& candidate : candidates_) {
-    candidate.value /= sum;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    Candidate& candidate = candidates_[i];
+    candidate.value = exps_[i] / sum;
     highest = std::max(highest, candidate.value);
   }
   return highest;

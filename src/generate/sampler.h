@@ -61,6 +61,7 @@ class Sampler {
   Penalties penalties_;
   std::vector<float> scaled_;          // [vocab_size], used by Sample
   std::vector<float> heap_;            // of the top-k search
+  std::vector<float> exps_;            // of the candidates
   std::vector<Candidate> candidates_;  // by id
   std::vector<Candidate> by_probability_;
 };

@@ -59,6 +59,7 @@ constexpr std::string_view kGolden[] = {
     "silu 488446c896639ee3",
     "silu_mul c010a8f3edde6cb9",
     "sigmoid_mul 7579d282b490a911",
+    "exp 011ee81de48442ef",
     "softmax 47d919102dcd9653",
     "hc_mix 6712768f3e1e857a",
     "conv_silu 3dafbad86bd9ab23",

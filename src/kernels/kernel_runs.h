@@ -179,6 +179,13 @@ inline Floats RunSigmoidMul(const KernelTable& table, Random& random, Data data)
   return Checked(x);
 }
 
+inline Floats RunExp(const KernelTable& table, Random& random, Data data) {
+  const size_t n = AnyLength(random);
+  Output x(random, n, data);
+  table.exp(x.data(), n);
+  return Checked(x);
+}
+
 inline Floats RunSoftmax(const KernelTable& table, Random& random, Data data) {
   const size_t n = AnyLength(random);
   Output x(random, n, data);
@@ -333,6 +340,7 @@ inline constexpr KernelRun kKernelRuns[] = {
     {"silu", RunSilu},
     {"silu_mul", RunSiluMul},
     {"sigmoid_mul", RunSigmoidMul},
+    {"exp", RunExp},
     {"softmax", RunSoftmax},
     {"hc_mix", RunHcMix},
     {"conv_silu", RunConvSilu},

@@ -100,6 +100,8 @@ struct KernelTable {
   // x = x * Sigmoid(gate), in place.
   void (*sigmoid_mul)(float* x, const float* gate, size_t n);
 
+  // x = Exp(x), in place.
+  void (*exp)(float* x, size_t n);
   // x = e / Sum16(e) with e = Exp(x - max x), in place.
   void (*softmax)(float* x, size_t n);
 

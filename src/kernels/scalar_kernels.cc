@@ -79,6 +79,10 @@ void SigmoidMul(float* x, const float* gate, size_t n) {
   for (size_t i = 0; i < n; ++i) x[i] = x[i] * Sigmoid(gate[i]);
 }
 
+void ExpInPlace(float* x, size_t n) {
+  for (size_t i = 0; i < n; ++i) x[i] = Exp(x[i]);
+}
+
 void Softmax(float* x, size_t n) {
   const float max = MaxOf(x, n);
   for (size_t i = 0; i < n; ++i) x[i] = Exp(x[i] - max);
@@ -205,6 +209,7 @@ constinit const KernelTable kScalarKernels = {
     .silu = SiluScaled,
     .silu_mul = SiluMul,
     .sigmoid_mul = SigmoidMul,
+    .exp = ExpInPlace,
     .softmax = Softmax,
     .hc_mix = HcMix,
     .conv_silu = ConvSilu,

@@ -30,6 +30,7 @@ constexpr KernelTable MakeTable(std::string_view name, const PanelKernels* exact
       .silu = SiluScaled,
       .silu_mul = SiluMul,
       .sigmoid_mul = SigmoidMul,
+      .exp = ExpInPlace,
       .softmax = Softmax,
       .hc_mix = HcMix,
       .conv_silu = ConvSilu,

@@ -97,6 +97,11 @@ inline void SigmoidMul(float* x, const float* gate, size_t n) {
   });
 }
 
+inline void ExpInPlace(float* x, size_t n) {
+  ForEachVector(n,
+                [=](size_t i, auto span) HWY_ATTR { Store(Exp(Load(x + i, span)), x + i, span); });
+}
+
 inline void Softmax(float* x, size_t n) {
   const VF sum = SetF(ExpBelowMax(x, n));
   ForEachVector(n, [=](size_t i, auto span)
