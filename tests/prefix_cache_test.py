@@ -335,7 +335,12 @@ class Agents(unittest.TestCase):
     def test_a_turn_writes_little(self):
         path = directory("agent")
         with Server(BINARY, *disk_flags(path)) as server:
-            self.session(server, path)
+            written = self.session(server, path)
+            print(f"MB written after each turn: {[round(b / 1e6, 1) for b in written]}")
+            # A head of 0.75 MB each time, and 2.1 kB for each token that was read or made, once.
+            status = prefix_status(server)
+            tokens = status["tokens_asked"] - status["tokens_served"] + 16 * status["requests"]
+            self.assertLess(written[-1], 1e6 * status["disk"]["saved"] + 2500 * tokens)
         with Server(BINARY, *disk_flags(path)) as server:
             status = prefix_status(server)["disk"]
             print(f"on disk: {status['states']} states, {status['bytes']} bytes")
