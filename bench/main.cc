@@ -11,6 +11,7 @@
 #include "bench/kernels_command.h"
 #include "bench/model_command.h"
 #include "bench/report.h"
+#include "bench/state_command.h"
 #include "bench/stream_command.h"
 
 namespace slotstream::bench {
@@ -83,6 +84,16 @@ int Main(int argc, char** argv) {
   command->add_option("--prompt", model.prompt, "Tokens of the prefill")->capture_default_str();
   command->add_option("--decode", model.decode, "Tokens of the decode")->capture_default_str();
   command->callback([&] { action = [&] { return MeasureModel(model); }; });
+
+  StateOptions state;
+  command = app.add_subcommand("state", "States of conversations, in memory and on a disk");
+  AddCommonOptions(*command, state.common, output);
+  command->add_option("--dir", state.directory, "Scratch directory on the disk to measure")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--tokens", state.tokens, "Length of the conversation")
+      ->capture_default_str();
+  command->callback([&] { action = [&] { return MeasureState(state); }; });
 
   StreamOptions stream;
   command = app.add_subcommand("stream", "A model whose experts do not fit into memory");

@@ -50,6 +50,14 @@ def test_kernels(bench, scratch):
     check(all(row["roof"] for row in rows if row["group"] == "decode product"), "a roof is missing")
 
 
+def test_state(bench, scratch):
+    rows = rows_of(bench, scratch, "state", "--dir", str(scratch))
+    names = {row["name"] for row in rows if row["group"] == "state"}
+    check(names == {"memory copy", "snapshot", "restore", "disk write", "save", "disk read",
+                    "load"}, str(names))
+    check(not list(scratch.glob("slotstream-bench-*")), "files are left")
+
+
 def test_model(bench, scratch):
     rows = rows_of(bench, scratch, "model", "--model", "models/miniature", "--prompt", "16",
                    "--decode", "2")
@@ -77,6 +85,7 @@ def main():
     bench, scratch = sys.argv[1], pathlib.Path(sys.argv[2])
     test_kernels(bench, scratch)
     test_model(bench, scratch)
+    test_state(bench, scratch)
     test_errors(bench)
     print("bench_test: all passed")
 

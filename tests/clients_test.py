@@ -347,7 +347,9 @@ class Anthropic(Client):
                 {"type": "text", "text": "x-anthropic-billing-header: cc_version=2; x=y;"},
                 {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
             metadata={"user_id": "{}"})
-        self.assertEqual(billed.usage.input_tokens, plain.usage.input_tokens)
+        # The same prompt, so that it is read from the cache but for a token.
+        self.assertEqual((billed.usage.input_tokens, billed.usage.cache_read_input_tokens),
+                         (1, plain.usage.input_tokens - 1))
         picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png",
                                                "data": "iVBORw0KGgo="}}
         late = user([picture, {"type": "text", "text": OSLO}]) + [

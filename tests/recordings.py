@@ -46,3 +46,14 @@ def expand(value):
             return ("word " * MOST_WORDS)[:value["$text"]]
         return {k: expand(v) for k, v in value.items()}
     return [expand(v) for v in value] if isinstance(value, list) else value
+
+
+def turns(name):
+    """Requests of whole sessions, expanded, from tests/recordings/NAME_turns.json. There a part of
+    a body that many requests have is {"$shared": its place in the list `shared`}."""
+    document = json.loads((RECORDINGS / f"{name}_turns.json").read_text())
+    for request in document["requests"]:
+        body = {key: document["shared"][value["$shared"]]
+                if isinstance(value, dict) and "$shared" in value else value
+                for key, value in request["body"].items()}
+        yield {**request, "body": expand(body)}

@@ -58,6 +58,8 @@ stage "program" "$python" tests/program_test.py "$build/slotstream" "$scratch"
 stage "measuring commands" "$python" tests/measuring_test.py "$build/slotstream" "$scratch"
 stage "memory" "$python" tests/memory_test.py "$build/slotstream" "$scratch"
 stage "server" "$python" tests/server_test.py "$build/slotstream" "$scratch"
+stage "prefix cache" "$python" tests/prefix_cache_test.py "$build/slotstream" "$scratch"
+stage "prefix cache, killed" "$python" tests/prefix_kill_test.py "$build/slotstream" "$scratch"
 stage "page, modules" node --test tests/page/*.mjs
 stage "page, in a browser" "$python" tests/page_test.py "$build/slotstream" "$scratch"
 stage "hostile clients" "$python" tests/hostile_test.py "$build/slotstream" "$scratch"

@@ -294,7 +294,7 @@ class Scheduling(WithServer):
 
 class KeepAlives(WithServer):
     # Slow on any machine, beside keep-alives this often.
-    FLAGS = ("--isa", "scalar", "--threads", 1, "--ping-seconds", 0.2)
+    FLAGS = ("--isa", "scalar", "--threads", 1, "--ping-seconds", 0.2, "--no-prefix-cache")
 
     def alive(self, path, body, is_life):
         """The number of keep-alives before the first piece of a long prompt's answer."""

@@ -35,6 +35,8 @@ class NgramContext {
   // Writes y for `id` (ngram_size values, y[0] = id) and moves on. An end-of-text id still sees
   // its predecessors; what follows it does not.
   void Push(uint32_t id, std::span<uint32_t> y);
+  // Newest first. Pushed oldest first, they make another context equal to this one.
+  std::span<const uint32_t> previous() const { return previous_; }
   bool operator==(const NgramContext&) const = default;
 
  private:

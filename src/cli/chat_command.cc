@@ -114,8 +114,9 @@ class Conversation {
 };
 
 Result<int> Chat(const ChatOptions& options, const CLI::App& command) {
-  SS_ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedModel> loaded,
-                      LoadModel(options.model, command));
+  SS_ASSIGN_OR_RETURN(engine::LoadOptions load, ToLoadOptions(options.model, command));
+  load.wishes.prefix_cache_bytes = std::nullopt;  // what was said is not read again
+  SS_ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedModel> loaded, LoadModel(load));
   SS_RETURN_IF_ERROR(loaded->tokenizer());
   engine::Engine engine(std::move(loaded), {.log = PrintNote});
   Conversation conversation(options, command, engine);

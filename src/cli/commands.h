@@ -25,6 +25,7 @@ void AddInspectCommand(CLI::App& app, Action& action);
 void AddPackCommand(CLI::App& app, Action& action);
 void AddSynthCommand(CLI::App& app, Action& action);
 void AddReplayCommand(CLI::App& app, Action& action);
+void AddPrefixCacheCommand(CLI::App& app, Action& action);
 void AddVersionCommand(CLI::App& app, Action& action);
 
 }  // namespace slotstream::cli

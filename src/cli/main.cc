@@ -31,6 +31,7 @@ int Main(int argc, char** argv) {
   AddLogitsCommand(app, action);
   AddQualityCommand(app, action);
   AddReplayCommand(app, action);
+  AddPrefixCacheCommand(app, action);
   AddVersionCommand(app, action);
   try {
     app.parse(argc, argv);

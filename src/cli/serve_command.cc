@@ -18,6 +18,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
+#include "cli/prefix_cache_options.h"
 #include "cli/run_file.h"
 #include "engine/engine.h"
 #include "server/server.h"
@@ -30,6 +31,7 @@ constexpr rlim_t kOtherDescriptors = 256;
 
 struct ServeOptions {
   ModelOptions model;
+  PrefixCacheOptions prefix_cache;
   std::string host = "127.0.0.1";
   uint16_t port = 11434;
   std::string api_key;
@@ -106,6 +108,9 @@ Result<int> Serve(const ServeOptions& options, const CLI::App& command) {
   }
   SS_ASSIGN_OR_RETURN(engine::LoadOptions load, ToLoadOptions(options.model, command));
   load.cancel = &interrupt.flag();
+  engine::EngineOptions engine_options{.log = LogLine};
+  SS_RETURN_IF_ERROR(
+      ApplyPrefixCache(options.prefix_cache, command, load.wishes, engine_options.prefix_disk));
   Result<std::unique_ptr<engine::LoadedModel>> loaded = LoadModel(load);
   if (!loaded) {
     // What waits for the model gets an answer.
@@ -114,7 +119,10 @@ Result<int> Serve(const ServeOptions& options, const CLI::App& command) {
     fmt::print(stderr, "stopped while the model was loaded\n");
     return 0;
   }
-  engine::Engine engine(std::move(*loaded), {.log = LogLine});
+  engine::Engine engine(std::move(*loaded), std::move(engine_options));
+  if (const std::string& problem = engine.prefixes().disk_problem(); !problem.empty()) {
+    fmt::print(stderr, "note: no prefix cache on disk: {}\n", problem);
+  }
   server->SetEngine(engine);
   fmt::print(stderr, "ready\n");
   while (!interrupt.interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -131,6 +139,7 @@ void AddServeCommand(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("serve", "Serve Ollama's, OpenAI's and Anthropic's HTTP interfaces");
   AddModelOptions(*command, options->model);
+  AddPrefixCacheOptions(*command, options->prefix_cache);
   command->add_option("--host", options->host, "Address to listen on")->capture_default_str();
   command->add_option("--port", options->port, "Port to listen on; 0: any free one")
       ->capture_default_str();

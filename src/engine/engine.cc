@@ -6,8 +6,7 @@
 
 #include "base/clock.h"
 #include "generate/constraint.h"
-#include "state/sequence.h"
-#include "text/chat_template.h"
+#include "text/tool_schema.h"
 
 namespace slotstream::engine {
 namespace {
@@ -20,27 +19,16 @@ bool OpensThinking(const Request& request) {
   return request.chat->add_generation_prompt && request.chat->enable_thinking.value_or(true);
 }
 
-Result<std::vector<uint32_t>> EncodeReplyStart(const text::Tokenizer& tokenizer,
-                                               const Request& request) {
-  return tokenizer.Encode(request.reply_start, request.reply_literal);
+// Passes events on and makes the message of them that a client will send back.
+void RecordReply(ReplyRecorder& recorder, generate::GenerationObserver& observer) {
+  observer.on_event = [&recorder,
+                       told = std::move(observer.on_event)](const generate::ReplyEvent& event) {
+    recorder.Add(event);
+    if (told) told(event);
+  };
 }
 
 }  // namespace
-
-Result<std::vector<uint32_t>> EncodePrompt(const text::Tokenizer& tokenizer,
-                                           const Request& request) {
-  std::vector<uint32_t> ids = request.ids;
-  if (request.chat) {
-    SS_ASSIGN_OR_RETURN(text::RenderedPrompt prompt, text::RenderChat(*request.chat));
-    // What a user wrote must not act as control tokens.
-    SS_ASSIGN_OR_RETURN(ids, tokenizer.Encode(prompt.text, prompt.content));
-  } else if (request.text) {
-    SS_ASSIGN_OR_RETURN(ids, tokenizer.Encode(*request.text));
-  }
-  SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> start, EncodeReplyStart(tokenizer, request));
-  ids.insert(ids.end(), start.begin(), start.end());
-  return ids;
-}
 
 bool Job::WaitForMillis(int millis) {
   std::unique_lock lock(mutex_);
@@ -57,7 +45,9 @@ Result<generate::GenerationResult> Job::Wait() {
 Engine::Engine(std::unique_ptr<LoadedModel> loaded, EngineOptions options)
     : loaded_(std::move(loaded)),
       clock_(*options.clock),
-      governor_(*loaded_, clock_, std::move(options.system_root), std::move(options.log)),
+      prefixes_(*loaded_, options.prefix_disk),
+      governor_(*loaded_, prefixes_, clock_, std::move(options.system_root),
+                std::move(options.log)),
       worker_([this] { WorkerLoop(); }) {}
 
 Engine::~Engine() {
@@ -81,6 +71,11 @@ std::shared_ptr<Job> Engine::Submit(Request request, RequestObserver observer) {
   }
   wake_.notify_one();
   return job;
+}
+
+Result<EncodedPrompt> Engine::Encode(const Request& request) {
+  SS_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer, loaded_->tokenizer());
+  return EncodePrompt(*tokenizer, request, prefixes_.replies());
 }
 
 void Engine::WorkerLoop() {
@@ -118,10 +113,11 @@ Result<generate::GenerationResult> Engine::Run(Job& job) {
     SS_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer, loaded_->tokenizer());
     const Request& request = job.request_;
     generate::Generation generation;
-    generation.prompt = request.ids;
+    EncodedPrompt prompt{request.ids, request.notes};
     if (request.ids.empty()) {
-      SS_ASSIGN_OR_RETURN(generation.prompt, EncodePrompt(*tokenizer, request));
+      SS_ASSIGN_OR_RETURN(prompt, EncodePrompt(*tokenizer, request, prefixes_.replies()));
     }
+    generation.prompt = std::move(prompt.ids);
     SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> start, EncodeReplyStart(*tokenizer, request));
     generation.reply_ids = start.size();
     generation.single_call = request.single_call;
@@ -145,11 +141,31 @@ Result<generate::GenerationResult> Engine::Run(Job& job) {
       generation.constraint = &*constraint;
     }
     if (job.observer_.on_start) job.observer_.on_start(generation.prompt);
+
+    PrefixReuse::Use use = prefixes_.Begin(generation.prompt, prompt.notes, request);
+    generation.snapshots = use.places;
     generate::GenerationObserver observer = job.observer_.generation;
     observer.on_step = [this] { governor_.Step(); };
-    state::Sequence sequence(loaded_->config());
-    return generate::Generate(loaded_->model(), *tokenizer, sequence, generation, observer,
-                              job.cancel_, clock_);
+    ReplyRecorder recorder;
+    if (prefixes_.enabled()) {
+      observer.on_snapshot = [&](state::Snapshot state) { prefixes_.Keep(use, std::move(state)); };
+      RecordReply(recorder, observer);
+    }
+    auto result = generate::Generate(loaded_->model(), *tokenizer, use.sequence, generation,
+                                     observer, job.cancel_, clock_);
+    if (!result) return result;
+    result->prefix_note = use.note;
+    // A reply cut at a stop string is not what the model wrote.
+    const bool whole = result->reason != generate::FinishReason::kStopString;
+    const auto reply = whole && request.chat ? recorder.Take() : std::nullopt;
+    prefixes_.End(std::move(use),
+                  {.prompt = generation.prompt,
+                   .output = result->output,
+                   .reply_ids = generation.reply_ids,
+                   .stop_token = result->reason == generate::FinishReason::kStopToken,
+                   .reply = reply ? &*reply : nullptr,
+                   .tools = request.chat ? &request.chat->tools : nullptr});
+    return result;
   } catch (const std::exception& error) {
     // Only memory that could not be had for this request ends here; the next one may fit.
     return Fail(ErrorCode::kResourceLimit, error.what());

@@ -17,42 +17,16 @@
 #include "base/result.h"
 #include "engine/loaded_model.h"
 #include "engine/memory_governor.h"
+#include "engine/prefix_reuse.h"
+#include "engine/prompt_encoder.h"
+#include "engine/request.h"
 #include "generate/generator.h"
-#include "text/added_tokens.h"
-#include "text/chat_request.h"
-#include "text/tool_schema.h"
 
 namespace slotstream::generate {
-struct Constraint;
 class VocabularyIndex;
 }  // namespace slotstream::generate
 
 namespace slotstream::engine {
-
-// A request. `chat`, `text` or `ids` is the prompt; where ids are given beside another they are
-// what EncodePrompt made of it.
-struct Request {
-  std::optional<text::ChatRequest> chat;  // through the chat template
-  std::optional<std::string> text;        // as it is; control tokens in it act
-  std::vector<uint32_t> ids;              // as they are
-  // For a prompt by text or ids: it ends inside a reasoning block.
-  bool opens_thinking = false;
-  generate::SamplingParams sampling;
-  uint32_t first_call_id = 0;  // see text::ToolCallParser
-  bool single_call = false;    // see generate::Generation, as for the next
-  std::optional<size_t> alternatives;
-  // How the reply must begin, appended to the prompt and delivered as part of the reply, e.g. the
-  // head of a tool call. Control tokens in it act, but not within `reply_literal` (sorted, apart).
-  std::string reply_start;
-  std::vector<text::TextRange> reply_literal;
-  // What the reply is held to, `reply_start` included; may be null. See generate::MakeConstraint.
-  std::shared_ptr<const generate::Constraint> constraint;
-};
-
-// The prompt of `request` as ids, `reply_start` included, so that a caller may know its length
-// before it submits. Any thread. Errors: those of the chat template and the tokenizer.
-Result<std::vector<uint32_t>> EncodePrompt(const text::Tokenizer& tokenizer,
-                                           const Request& request);
 
 // Callbacks of a request; each may be empty. They run on the engine's thread and must not block it
 // for long nor call back into the engine, except Job::Cancel.
@@ -88,6 +62,7 @@ struct EngineOptions {
   std::function<void(std::string_view)> log = {};
   std::string system_root = {};  // see plan::ReadMachineFacts
   const Clock* clock = &Clock::Steady();
+  PrefixDiskOptions prefix_disk = {};
 };
 
 // Runs requests one after another on a thread of its own. Its methods are safe from any thread.
@@ -99,8 +74,14 @@ class Engine {
 
   std::shared_ptr<Job> Submit(Request request, RequestObserver observer);
 
+  // The prompt of `request` as ids, `reply_start` included, so that a caller may know its length
+  // before it submits; replies of this engine get the ids that they were made of. Errors: those of
+  // the chat template and the tokenizer, kNotFound without a tokenizer.
+  Result<EncodedPrompt> Encode(const Request& request);
+
   // Facts that never change; statistics between requests.
   const LoadedModel& loaded() const { return *loaded_; }
+  PrefixReuse& prefixes() { return prefixes_; }
 
  private:
   void WorkerLoop();
@@ -110,6 +91,7 @@ class Engine {
   std::unique_ptr<generate::VocabularyIndex>
       vocabulary_;  // the worker's, from its first constraint
   const Clock& clock_;
+  PrefixReuse prefixes_;
   MemoryGovernor governor_;  // the worker's
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -289,7 +289,7 @@ TEST_F(EngineTest, EncodedBeforeItIsSubmitted) {
   Request request = Greedy({}, 6);
   request.chat = Chat("Name three fruits.");
   const Outcome whole = Run(request);
-  request.ids = EncodePrompt(*engine_->loaded().tokenizer().value(), request).value();
+  request.ids = EncodePrompt(*engine_->loaded().tokenizer().value(), request).value().ids;
   const Outcome encoded = Run(request);
   ASSERT_TRUE(whole.result && encoded.result);
   EXPECT_EQ(encoded.result->output, whole.result->output);
@@ -305,7 +305,8 @@ TEST_F(EngineTest, AReplyBeginsAsItMust) {
   EXPECT_TRUE(outcome.text.starts_with("Once upon")) << outcome.text;
   EXPECT_EQ(outcome.result->output.size(), 3u);
   // The same tokens, had they been the prompt's end only.
-  Request prompt = Greedy(EncodePrompt(*engine_->loaded().tokenizer().value(), request).value(), 3);
+  Request prompt =
+      Greedy(EncodePrompt(*engine_->loaded().tokenizer().value(), request).value().ids, 3);
   const Outcome same = Run(std::move(prompt));
   EXPECT_EQ(outcome.result->output, same.result->output);
   EXPECT_EQ(outcome.text, "Once upon" + same.text);
@@ -317,12 +318,12 @@ TEST_F(EngineTest, LiteralPartsOfTheBeginningAreText) {
   const uint32_t end = *tokenizer.FindAddedToken("<|im_end|>");
   Request request = Greedy({}, 3);
   request.chat = Chat("Hi");
-  const size_t before = std::ranges::count(EncodePrompt(tokenizer, request).value(), end);
+  const size_t before = std::ranges::count(EncodePrompt(tokenizer, request).value().ids, end);
   request.reply_start = "<tool_call>\n<function=a<|im_end|>b>\n";
-  EXPECT_EQ(std::ranges::count(EncodePrompt(tokenizer, request).value(), end), before + 1);
+  EXPECT_EQ(std::ranges::count(EncodePrompt(tokenizer, request).value().ids, end), before + 1);
   const size_t name = request.reply_start.find('=') + 1;
   request.reply_literal = {{name, request.reply_start.size() - 2}};
-  const std::vector<uint32_t> ids = EncodePrompt(tokenizer, request).value();
+  const std::vector<uint32_t> ids = EncodePrompt(tokenizer, request).value().ids;
   EXPECT_EQ(std::ranges::count(ids, end), before);
   EXPECT_EQ(std::ranges::count(ids, *tokenizer.FindAddedToken("<tool_call>")), 1);
   const Outcome outcome = Run(request);
@@ -333,7 +334,7 @@ TEST_F(EngineTest, ASingleCallEndsTheReply) {
   Request request = Greedy({}, 20);
   request.chat = Chat("Hi");
   request.reply_start = "<tool_call>\n<function=f>\n</function>\n";
-  request.ids = EncodePrompt(*engine_->loaded().tokenizer().value(), request).value();
+  request.ids = EncodePrompt(*engine_->loaded().tokenizer().value(), request).value().ids;
   request.chat->tools = text::OrderedJson::parse(R"([{"name": "f"}])");
   Outcome outcome = Run(request);
   ASSERT_TRUE(outcome.result) << outcome.result.error().message;

@@ -58,6 +58,8 @@ class LoadedModel {
   const checkpoint::ModelConfig& config() const { return checkpoint_->config(); }
   const plan::Plan& plan() const { return plan_; }
   const kernels::KernelTable& kernels() const { return *kernels_; }
+  // Idle between passes.
+  ThreadPool& threads() { return *threads_; }
   std::string_view io_name() const { return io_name_; }
   model::Model& model() { return *model_; }
   const experts::ExpertStore& experts() const { return *store_; }

@@ -7,16 +7,18 @@
 
 #include "base/clock.h"
 #include "engine/loaded_model.h"
+#include "engine/prefix_reuse.h"
 #include "plan/governor.h"
 
 namespace slotstream::engine {
 
 class MemoryGovernor {
  public:
-  // `loaded` and `clock` outlive it. `system_root`: see plan::ReadMachineFacts. `log` is told of
-  // each change in a line; may be empty. A plan that may not change makes this do nothing.
-  MemoryGovernor(LoadedModel& loaded, const Clock& clock, std::string system_root,
-                 std::function<void(std::string_view)> log);
+  // `loaded`, `prefixes` and `clock` outlive it. `system_root`: see plan::ReadMachineFacts. `log`
+  // is told of each change in a line; may be empty. A plan that may not change makes this do
+  // nothing.
+  MemoryGovernor(LoadedModel& loaded, PrefixReuse& prefixes, const Clock& clock,
+                 std::string system_root, std::function<void(std::string_view)> log);
 
   // To be called at points where nothing uses the caches: between passes, and now and then while
   // there is no work. Looks at the system at most some times a second, so calls cost nothing.
@@ -24,6 +26,7 @@ class MemoryGovernor {
 
  private:
   LoadedModel& loaded_;
+  PrefixReuse& prefixes_;
   const Clock& clock_;
   plan::SystemFiles files_;
   std::function<void(std::string_view)> log_;

@@ -69,6 +69,8 @@ class GovernorTest : public ::testing::Test {
     EXPECT_TRUE(result) << result.error().message;
     stats_ = engine.loaded().resize_stats();
     slots_ = engine.loaded().cache_sizes().slots;
+    prefix_budget_ = engine.prefixes().budget();
+    prefix_states_ = engine.prefixes().stats().entries;
     return result ? result->output : std::vector<uint32_t>{};
   }
 
@@ -77,6 +79,8 @@ class GovernorTest : public ::testing::Test {
   std::vector<std::string> log_;
   LoadedModel::ResizeStats stats_;
   uint32_t slots_ = 0;
+  uint64_t prefix_budget_ = 0;
+  uint64_t prefix_states_ = 0;
 };
 
 TEST_F(GovernorTest, SizesChangeAndBytesDoNot) {
@@ -93,6 +97,31 @@ TEST_F(GovernorTest, SizesChangeAndBytesDoNot) {
   EXPECT_GT(stats_.grows, 0u);
   EXPECT_LT(stats_.least_slots, planned);
   EXPECT_FALSE(log_.empty());
+}
+
+TEST_F(GovernorTest, ThePrefixCacheGivesWay) {
+  LoadOptions options = Options();
+  options.wishes.memory_bytes = 200'000'000;
+  options.wishes.prefix_cache_bytes = 60'000'000;
+  const std::vector<uint32_t> undisturbed = Reply(options, [](size_t) {});
+  EXPECT_GT(prefix_states_, 0u);
+  EXPECT_EQ(prefix_budget_, 60'000'000u);
+  const std::vector<uint32_t> disturbed = Reply(options, [&](size_t token) {
+    if (token == 5) SetAvailable(100);
+  });
+  EXPECT_EQ(disturbed, undisturbed);
+  EXPECT_EQ(prefix_budget_, 0u);
+  EXPECT_EQ(prefix_states_, 0u);
+  ASSERT_FALSE(log_.empty());
+  EXPECT_NE(log_[0].find("0 bytes for the prefix cache (were 60.0 MB)"), std::string::npos)
+      << log_[0];
+  // Where the pool has grown back it has its memory again.
+  SetAvailable(4'000'000);
+  Reply(options, [&](size_t token) {
+    if (token == 5) SetAvailable(100);
+    if (token == 8) SetAvailable(6'000'000);
+  });
+  EXPECT_GT(prefix_budget_, 0u);
 }
 
 TEST_F(GovernorTest, FixedPins) {

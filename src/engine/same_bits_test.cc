@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -259,6 +260,66 @@ TEST_P(SameBits, FromASnapshotTakenAnywhere) {
     EXPECT_EQ(std::memcmp(logits.data(), Expected().data() + (kTokens - kSingle - 1) * vocab,
                           vocab * sizeof(float)),
               0);
+  }
+}
+
+// Snapshots within one pass go on with the bits of a pass that ended there.
+TEST_P(SameBits, FromSnapshotsWithinAPass) {
+  auto loaded = LoadForTest(Options());
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const checkpoint::ModelConfig& config = (*loaded)->config();
+  const size_t vocab = config.vocab_size;
+  std::vector<float> logits(vocab);
+  const auto forward = [&](state::Sequence& sequence, size_t count,
+                           model::Captures<state::Sequence> captures) {
+    model::Pass pass;
+    pass.ids = std::span(*ids_).subspan(sequence.length(), count);
+    pass.captures = captures;
+    pass.logit_rows = 1;
+    pass.logits = logits.data();
+    return (*loaded)->model().Forward(pass, sequence);
+  };
+  constexpr std::array<size_t, 7> kCuts = {1, 2, 3, 62, 255, 256, 301};
+  for (const size_t before : {0u, 6u}) {
+    state::Sequence live(config);
+    if (before > 0) {
+      ASSERT_TRUE(forward(live, before, {}));
+    }
+    std::vector<state::Sequence> kept(kCuts.size(), state::Sequence(config));
+    std::vector<model::Capture<state::Sequence>> captures;
+    for (size_t i = 0; i < kCuts.size(); ++i) captures.push_back({kCuts[i], &kept[i]});
+    ASSERT_TRUE(forward(live, 310, captures));
+    ASSERT_TRUE(forward(live, 2, {}));
+    for (size_t i = 0; i < kCuts.size(); ++i) {
+      SCOPED_TRACE(kCuts[i]);
+      ASSERT_EQ(kept[i].length(), before + kCuts[i]);
+      EXPECT_EQ(kept[i].next_position(), static_cast<int32_t>(before + kCuts[i]));
+      ASSERT_TRUE(forward(kept[i], kTokens - kSingle - kept[i].length(), {}));
+      EXPECT_EQ(std::memcmp(logits.data(), Expected().data() + (kTokens - kSingle - 1) * vocab,
+                            vocab * sizeof(float)),
+                0);
+    }
+  }
+}
+
+TEST(Snapshots, OutOfOrderAreRefused) {
+  LoadOptions options;
+  options.directory = MiniatureDirectory();
+  options.wishes.max_context = 1024;
+  auto loaded = LoadForTest(options);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const std::vector<uint32_t> ids = TestIds((*loaded)->config(), 5);
+  state::Sequence a((*loaded)->config()), b(a), live(a);
+  using Capture = model::Capture<state::Sequence>;
+  for (const std::vector<Capture>& captures :
+       {std::vector<Capture>{{0, &a}}, {{5, &a}}, {{3, &a}, {2, &b}}, {{3, &a}, {3, &b}}}) {
+    model::Pass pass;
+    pass.ids = ids;
+    pass.captures = captures;
+    const Status status = (*loaded)->model().Forward(pass, live);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_TRUE(live.usable());
   }
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <utility>
 
 #include "generate/constraint.h"
 #include "generate/log_sum_exp.h"
@@ -14,7 +16,7 @@
 namespace slotstream::generate {
 namespace {
 
-Status CheckPrompt(const Generation& generation) {
+Status CheckPrompt(const Generation& generation, const state::Sequence& sequence) {
   if (generation.prompt.empty()) {
     return Fail(ErrorCode::kInvalidArgument, "the prompt is empty; give at least one token");
   }
@@ -24,26 +26,97 @@ Status CheckPrompt(const Generation& generation) {
                             "shorten the prompt or raise --max-context",
                             generation.prompt.size(), generation.max_context));
   }
+  if (sequence.length() >= generation.prompt.size()) {
+    return Fail(ErrorCode::kInternal,
+                fmt::format("a state of {} tokens for a prompt of {} leaves none to read",
+                            sequence.length(), generation.prompt.size()));
+  }
   return {};
 }
 
-// Reads the prompt in passes; the last row's logits arrive with the last pass.
-Status Prefill(model::Model& model, state::Sequence& sequence, std::span<const uint32_t> prompt,
+// Hands out the states that a prompt is read through.
+class Snapshots {
+ public:
+  Snapshots(const Generation& generation, const GenerationObserver& observer, size_t begin)
+      : observer_(observer), places_(generation.snapshots) {
+    while (!places_.empty() && places_[0] <= begin) Pop();
+  }
+
+  // Captures for a pass of the tokens [first, end).
+  model::Captures<state::Sequence> Within(size_t first, size_t end,
+                                          const checkpoint::ModelConfig& config) {
+    captures_.clear();
+    if (!observer_.on_snapshot) return captures_;
+    for (; !places_.empty() && places_[0] < end; Pop()) {
+      states_.push_back(std::make_shared<state::Sequence>(config));
+      captures_.push_back({places_[0] - first, states_.back().get()});
+    }
+    return captures_;
+  }
+
+  // The pass is complete, and another follows.
+  void Passed(const state::Sequence& sequence) {
+    Deliver();
+    if (!observer_.on_snapshot) return;
+    if (!places_.empty() && places_[0] == sequence.length()) {
+      Pop();
+      last_.reset();
+      observer_.on_snapshot(std::make_shared<state::Sequence>(sequence));
+    } else if (last_) {
+      *last_ = sequence;
+    } else {
+      last_ = std::make_shared<state::Sequence>(sequence);
+    }
+  }
+
+  void Deliver() {
+    for (auto& state : states_) observer_.on_snapshot(std::move(state));
+    states_.clear();
+  }
+
+  // The pass failed.
+  void Rescue() {
+    if (last_) observer_.on_snapshot(std::move(last_));
+  }
+
+ private:
+  void Pop() { places_ = places_.subspan(1); }
+
+  const GenerationObserver& observer_;
+  std::span<const size_t> places_;
+  std::vector<model::Capture<state::Sequence>> captures_;
+  std::vector<std::shared_ptr<state::Sequence>> states_;  // of the pass under way
+  std::shared_ptr<state::Sequence> last_;                 // behind the last complete pass
+};
+
+// Reads the rest of the prompt in passes; the last row's logits arrive with the last pass.
+Status Prefill(model::Model& model, state::Sequence& sequence, const Generation& generation,
                const GenerationObserver& observer, const std::atomic<bool>& cancel,
                std::span<float> logits) {
-  for (size_t first = 0; first < prompt.size();) {
+  const std::span<const uint32_t> prompt(generation.prompt);
+  Snapshots snapshots(generation, observer, sequence.length());
+  for (size_t first = sequence.length(); first < prompt.size();) {
     const size_t rows = std::min(model.max_rows(), prompt.size() - first);
     const bool last = first + rows == prompt.size();
     model::Pass pass;
     pass.ids = prompt.subspan(first, rows);
+    pass.captures = snapshots.Within(first, first + rows, model.config());
     pass.logit_rows = last ? 1 : 0;
     pass.logits = logits.data();
     pass.admit_experts = last;
     pass.rows_after = prompt.size() - first - rows;
     pass.cancel = &cancel;
     if (observer.on_step) observer.on_step();
-    SS_RETURN_IF_ERROR(model.Forward(pass, sequence));
+    if (Status status = model.Forward(pass, sequence); !status) {
+      snapshots.Rescue();
+      return status;
+    }
     first += rows;
+    if (last) {
+      snapshots.Deliver();
+    } else {
+      snapshots.Passed(sequence);
+    }
     if (observer.on_prefill) observer.on_prefill(first, prompt.size());
   }
   return {};
@@ -104,7 +177,7 @@ Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& to
                                   state::Sequence& sequence, const Generation& generation,
                                   const GenerationObserver& observer,
                                   const std::atomic<bool>& cancel, const Clock& clock) {
-  SS_RETURN_IF_ERROR(CheckPrompt(generation));
+  SS_RETURN_IF_ERROR(CheckPrompt(generation, sequence));
   std::vector<float> logits(model.config().vocab_size);
   const size_t tokens = std::min<size_t>(tokenizer.vocab_size(), logits.size());
   Sampler sampler(generation.sampling, tokens);
@@ -123,8 +196,8 @@ Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& to
   GenerationResult result;
   result.prompt_tokens = generation.prompt.size();
   const uint64_t start = clock.NowNanos();
-  SS_RETURN_IF_ERROR(
-      Prefill(model, sequence, generation.prompt, observer, cancel, std::span(logits)));
+  result.cached_tokens = sequence.length();
+  SS_RETURN_IF_ERROR(Prefill(model, sequence, generation, observer, cancel, logits));
   const uint64_t prefilled = clock.NowNanos();
   result.prefill_nanos = prefilled - start;
 

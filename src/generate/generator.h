@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,7 +30,10 @@ struct Generation {
   ReplyOptions reply;              // its stop strings are sampling.stop
   std::vector<uint32_t> stop_ids;  // tokens that end a reply; not delivered
   size_t max_context = 0;          // tokens of prompt and reply together
-  bool single_call = false;        // the reply ends after its first complete tool call
+  // Places of the prompt, rising, whose states on_snapshot wants: the state that has read so many
+  // of its ids.
+  std::vector<size_t> snapshots;
+  bool single_call = false;  // the reply ends after its first complete tool call
   // Wants on_token, with so many alternatives; at most kMostAlternatives.
   std::optional<size_t> alternatives;
   // Holds the reply to a grammar; fresh, may be null. Log-probabilities stay the model's own.
@@ -63,6 +67,9 @@ struct ChosenToken {
 // Told of progress on the generating thread; each may be empty.
 struct GenerationObserver {
   std::function<void(size_t done, size_t total)> on_prefill;  // prompt tokens
+  // The states at Generation::snapshots as they are passed; and, where reading the prompt fails or
+  // is cancelled, the state of its last complete pass.
+  std::function<void(std::shared_ptr<const state::Sequence> state)> on_snapshot;
   // Before the events of the token; not for a token that ends the reply.
   std::function<void(const ChosenToken& token)> on_token;
   std::function<void(const ReplyEvent& event)> on_event;
@@ -75,14 +82,18 @@ struct GenerationResult {
   std::string stop_string;       // of kStopString
   std::vector<uint32_t> output;  // all tokens sampled, a final stop token included
   size_t prompt_tokens = 0;
+  size_t cached_tokens = 0;     // of them, in the sequence already
+  std::string prefix_note;      // of whoever brought the sequence: how it was found
   size_t reasoning_tokens = 0;  // of output
   uint64_t prefill_nanos = 0;   // to the first sampled token
   uint64_t decode_nanos = 0;    // from there to the last
 };
 
-// Runs the whole generation on `sequence`, which is fresh. `cancel` is looked at before every
-// layer. Errors: kInvalidArgument (an empty prompt, an id without a token, a prompt that leaves no
-// room), kCancelled, and the stores' errors. Events delivered before an error stand.
+// Runs the whole generation on `sequence`, which is fresh or has read a beginning of the prompt
+// that leaves at least its last id; after success it has read the prompt and all of the output but
+// the last token. `cancel` is looked at before every layer. Errors: kInvalidArgument (an empty
+// prompt, an id without a token, a prompt that leaves no room), kCancelled, and the stores' errors.
+// Events delivered before an error stand.
 Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& tokenizer,
                                   state::Sequence& sequence, const Generation& generation,
                                   const GenerationObserver& observer,

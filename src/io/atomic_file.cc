@@ -59,6 +59,13 @@ Status WriteFileAtomically(const std::string& path, std::span<const std::byte> b
   return SyncDirectory(DirectoryOf(path));
 }
 
+Status PublishFile(const std::string& temporary, const std::string& path) {
+  if (rename(temporary.c_str(), path.c_str()) != 0) {
+    return std::unexpected(SystemError(errno, fmt::format("rename {} to", temporary), path));
+  }
+  return SyncDirectory(DirectoryOf(path));
+}
+
 Status RenameDirectoryAtomically(const std::string& from, const std::string& to) {
   SS_RETURN_IF_ERROR(SyncDirectory(from));
   if (rename(WithoutTrailingSlashes(from).c_str(), WithoutTrailingSlashes(to).c_str()) != 0) {

@@ -21,6 +21,10 @@ Status WriteFileAtomically(const std::string& path, std::span<const std::byte> b
 // Errors: kNotFound, kInvalidArgument (`to` holds something, or lies on another file system), kIo.
 Status RenameDirectoryAtomically(const std::string& from, const std::string& to);
 
+// Gives `temporary`, whose contents were synced, its name `path` in the same directory, durably; a
+// file of that name is replaced. Errors: kNotFound, kIo.
+Status PublishFile(const std::string& temporary, const std::string& path);
+
 // Makes the names in `directory` durable. Errors: kNotFound, kIo.
 Status SyncDirectory(const std::string& directory);
 

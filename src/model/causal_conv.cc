@@ -18,12 +18,17 @@ void CausalConvSilu(Compute& compute, const ConvShape& shape, const float* weigh
     }
     compute.kernels().conv_silu(taps.data(), weight, shape.kernel, shape.width, out.row(t));
   });
+  AdvanceHistory(shape, in, rows, history, history);
+}
+
+void AdvanceHistory(const ConvShape& shape, ConstRows in, size_t rows,
+                    const std::vector<float>& before, std::vector<float>& after) {
+  const size_t kept = shape.history();
   const size_t stay = kept > rows ? kept - rows : 0;
-  std::copy(history.end() - static_cast<ptrdiff_t>(stay * shape.width), history.end(),
-            history.begin());
+  std::copy(before.end() - static_cast<ptrdiff_t>(stay * shape.width), before.end(), after.begin());
   for (size_t i = stay; i < kept; ++i) {
     std::copy_n(in.row(rows - kept + i), shape.width,
-                history.begin() + static_cast<ptrdiff_t>(i * shape.width));
+                after.begin() + static_cast<ptrdiff_t>(i * shape.width));
   }
 }
 

@@ -21,4 +21,9 @@ struct ConvShape {
 void CausalConvSilu(Compute& compute, const ConvShape& shape, const float* weight, ConstRows in,
                     size_t rows, std::vector<float>& history, MutableRows out);
 
+// `after`: the history behind the first `rows` of `in`, where `before` is the one in front of them.
+// The two may be one vector.
+void AdvanceHistory(const ConvShape& shape, ConstRows in, size_t rows,
+                    const std::vector<float>& before, std::vector<float>& after);
+
 }  // namespace slotstream::model

@@ -1,5 +1,6 @@
 #include "model/delta_net.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/causal_conv.h"
@@ -36,7 +37,8 @@ size_t DeltaNetScratch(const ModelConfig& config, size_t rows) {
 }
 
 void RunDeltaNet(Compute& compute, const ModelConfig& config, const DeltaNetWeights& weights,
-                 ConstRows x, size_t rows, state::LinearState& state, MutableRows y, Arena arena) {
+                 ConstRows x, size_t rows, state::LinearState& state,
+                 Captures<state::LinearState> captures, MutableRows y, Arena arena) {
   const kernels::KernelTable& kernels = compute.kernels();
   const Buffers buffers(arena, config, rows);
   const size_t key_dim = config.linear_key_dim;
@@ -52,9 +54,12 @@ void RunDeltaNet(Compute& compute, const ModelConfig& config, const DeltaNetWeig
                {weights.z, buffers.z},
                {weights.a, buffers.a},
                {weights.b, buffers.b}});
-  CausalConvSilu(compute,
-                 {.kernel = config.linear_conv_kernel, .dilation = 1, .width = config.conv_dim()},
-                 weights.conv, buffers.qkv, rows, state.conv, buffers.mixed);
+  const ConvShape conv{
+      .kernel = config.linear_conv_kernel, .dilation = 1, .width = config.conv_dim()};
+  for (const Capture<state::LinearState>& capture : captures) {
+    AdvanceHistory(conv, buffers.qkv, capture.rows, state.conv, capture.into->conv);
+  }
+  CausalConvSilu(compute, conv, weights.conv, buffers.qkv, rows, state.conv, buffers.mixed);
   compute.ForRows(rows, [&](size_t r) {
     float* q = buffers.mixed.row(r);
     for (size_t h = 0; h < key_heads; ++h) {
@@ -68,17 +73,28 @@ void RunDeltaNet(Compute& compute, const ModelConfig& config, const DeltaNetWeig
   compute.threads().ParallelFor(value_heads, [&](size_t h) {
     const size_t key_head = h / (value_heads / key_heads);
     const size_t stride = buffers.mixed.stride;
-    const float* mixed = buffers.mixed.data;
-    kernels.delta_rule({.state = state.recurrent.data() + h * key_dim * value_dim,
-                        .key_dim = key_dim,
-                        .value_dim = value_dim,
-                        .tokens = rows,
-                        .query = {mixed + key_head * key_dim, stride},
-                        .key = {mixed + keys_at + key_head * key_dim, stride},
-                        .value = {mixed + values_at + h * value_dim, stride},
-                        .decay = {buffers.decay.data + h, buffers.decay.stride},
-                        .beta = {buffers.beta.data + h, buffers.beta.stride},
-                        .output = {buffers.out.data + h * value_dim, buffers.out.stride}});
+    float* head = state.recurrent.data() + h * key_dim * value_dim;
+    size_t first = 0;
+    const auto advance_to = [&](size_t end) {
+      const float* mixed = buffers.mixed.row(first);
+      kernels.delta_rule({.state = head,
+                          .key_dim = key_dim,
+                          .value_dim = value_dim,
+                          .tokens = end - first,
+                          .query = {mixed + key_head * key_dim, stride},
+                          .key = {mixed + keys_at + key_head * key_dim, stride},
+                          .value = {mixed + values_at + h * value_dim, stride},
+                          .decay = {buffers.decay.row(first) + h, buffers.decay.stride},
+                          .beta = {buffers.beta.row(first) + h, buffers.beta.stride},
+                          .output = {buffers.out.row(first) + h * value_dim, buffers.out.stride}});
+      first = end;
+    };
+    for (const Capture<state::LinearState>& capture : captures) {
+      advance_to(capture.rows);
+      std::copy_n(head, key_dim * value_dim,
+                  capture.into->recurrent.data() + h * key_dim * value_dim);
+    }
+    advance_to(rows);
   });
 
   compute.ForRows(rows, [&](size_t r) {

@@ -9,6 +9,7 @@
 
 #include "checkpoint/config.h"
 #include "model/arena.h"
+#include "model/capture.h"
 #include "model/products.h"
 #include "model/weights.h"
 #include "state/sequence.h"
@@ -18,7 +19,8 @@ namespace slotstream::model {
 // y [rows, H] from x [rows, H], the rows being consecutive tokens; moves `state` on by `rows`.
 void RunDeltaNet(Compute& compute, const checkpoint::ModelConfig& config,
                  const DeltaNetWeights& weights, ConstRows x, size_t rows,
-                 state::LinearState& state, MutableRows y, Arena arena);
+                 state::LinearState& state, Captures<state::LinearState> captures, MutableRows y,
+                 Arena arena);
 
 size_t DeltaNetScratch(const checkpoint::ModelConfig& config, size_t rows);
 

@@ -57,6 +57,17 @@ size_t BlockScratch(const checkpoint::Checkpoint& checkpoint, const ModelOptions
                    })});
 }
 
+// What the captures of a pass are to the i-th layer of the kind that `layers` lists.
+template <typename State>
+std::vector<Capture<State>> CapturesOf(const Pass& pass,
+                                       std::vector<State> state::Sequence::* layers, size_t i) {
+  std::vector<Capture<State>> captures;
+  for (const Capture<state::Sequence>& capture : pass.captures) {
+    captures.push_back({capture.rows, &(capture.into->*layers)[i]});
+  }
+  return captures;
+}
+
 }  // namespace
 
 Model::Workspace::Workspace(Arena& arena, const ModelConfig& config, const ModelOptions& options) {
@@ -159,6 +170,15 @@ Status Model::CheckPass(const Pass& pass, const state::Sequence& sequence) const
   if (!sequence.usable()) {
     return Fail(ErrorCode::kInternal, "the sequence was left midway by a failed pass");
   }
+  size_t before = 0;
+  for (const Capture<state::Sequence>& capture : pass.captures) {
+    if (capture.rows <= before || capture.rows >= pass.ids.size() || capture.into->length() > 0) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("a snapshot after {} of {} tokens of a pass is out of order",
+                              capture.rows, pass.ids.size()));
+    }
+    before = capture.rows;
+  }
   return {};
 }
 
@@ -168,17 +188,16 @@ Status Model::Forward(const Pass& pass, state::Sequence& sequence) {
   const size_t rows = pass.ids.size();
   const uint64_t start = store_.clock().NowNanos();
   sequence.BeginPass();
-  RequestNgrams(pass.ids, sequence);
+  for (const Capture<state::Sequence>& capture : pass.captures) capture.into->BeginPass();
+  RequestNgrams(pass, sequence);
   Embed(pass);
 
-  int32_t next_position = sequence.next_position();
   for (size_t r = 0; r < rows; ++r) {
     if (pass.positions.empty()) {
       positions_[r].fill(sequence.next_position() + static_cast<int32_t>(r));
     } else {
       positions_[r] = pass.positions[r];
     }
-    next_position = std::max(next_position, *std::ranges::max_element(positions_[r]) + 1);
   }
   compute_.ForRows(rows, [&](size_t r) {
     rotary_.At(positions_[r], workspace_.cos.row(r), workspace_.sin.row(r));
@@ -196,9 +215,21 @@ Status Model::Forward(const Pass& pass, state::Sequence& sequence) {
     RunHead({workspace_.residual.row(first), workspace_.residual.stride}, pass.logit_rows,
             pass.logits);
   }
-  sequence.EndPass(rows, next_position);
+  EndPass(pass, sequence);
   if (rows == 1) look_ahead_pays_.Record(store_.clock().NowNanos() - start);
   return {};
+}
+
+void Model::EndPass(const Pass& pass, state::Sequence& sequence) {
+  int32_t next_position = sequence.next_position();
+  auto capture = pass.captures.begin();
+  for (size_t r = 0; r < pass.ids.size(); ++r) {
+    for (; capture != pass.captures.end() && capture->rows == r; ++capture) {
+      capture->into->EndPass(sequence.length() + r, next_position);
+    }
+    next_position = std::max(next_position, *std::ranges::max_element(positions_[r]) + 1);
+  }
+  sequence.EndPass(pass.ids.size(), next_position);
 }
 
 void Model::Embed(const Pass& pass) {
@@ -220,11 +251,16 @@ void Model::Embed(const Pass& pass) {
 }
 
 // Which rows a token needs depends on ids alone, so they are asked for before anything else.
-void Model::RequestNgrams(std::span<const uint32_t> ids, state::Sequence& sequence) {
+void Model::RequestNgrams(const Pass& pass, state::Sequence& sequence) {
+  const std::span<const uint32_t> ids = pass.ids;
   std::vector<uint32_t> context(std::max(config_.ngram_size, 1u));
   const size_t heads = config_.ple_layers.empty() ? 0 : config_.ngram_heads();
   for (auto& rows : ngram_rows_) rows.resize(ids.size() * heads);
+  auto capture = pass.captures.begin();
   for (size_t r = 0; r < ids.size(); ++r) {
+    for (; capture != pass.captures.end() && capture->rows == r; ++capture) {
+      capture->into->ngram_context = sequence.ngram_context;
+    }
     sequence.ngram_context.Push(ids[r], context);
     for (size_t i = 0; i < ngram_rows_.size(); ++i) {
       weights_.ngrams[i].hash.Rows(context, std::span(ngram_rows_[i]).subspan(r * heads, heads));
@@ -241,17 +277,20 @@ Status Model::RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence) 
   const auto ngram = std::ranges::find(config_.ple_layers, l);
   if (ngram != config_.ple_layers.end()) {
     const auto i = static_cast<size_t>(ngram - config_.ple_layers.begin());
-    SS_RETURN_IF_ERROR(RunNgramMemory(compute_, config_, weights_.ngrams[i], *ngrams_[i], rows,
-                                      sequence.ngram[i], w.residual, arena_));
+    SS_RETURN_IF_ERROR(
+        RunNgramMemory(compute_, config_, weights_.ngrams[i], *ngrams_[i], rows, sequence.ngram[i],
+                       CapturesOf(pass, &state::Sequence::ngram, i), w.residual, arena_));
   }
 
   ReadStreams(compute_, config_, layer.attention_site, w.residual, rows, w.x, w.inject, arena_);
   if (layer.kind == LayerKind::kLinearAttention) {
     RunDeltaNet(compute_, config_, weights_.delta_nets[layer.mixer], w.x, rows,
-                sequence.linear[layer.mixer], w.y, arena_);
+                sequence.linear[layer.mixer],
+                CapturesOf(pass, &state::Sequence::linear, layer.mixer), w.y, arena_);
   } else {
     RunSparseAttention(compute_, config_, weights_.attentions[layer.mixer], rotary_, w.x, rows,
-                       positions_.data(), {w.cos, w.sin}, sequence.attention[layer.mixer], w.y,
+                       positions_.data(), {w.cos, w.sin}, sequence.attention[layer.mixer],
+                       CapturesOf(pass, &state::Sequence::attention, layer.mixer), w.y,
                        attention_scratch_, arena_);
   }
   WriteStreams(compute_, config_, w.y, w.inject, rows, w.residual);

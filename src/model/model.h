@@ -42,6 +42,9 @@ struct Pass {
   // Logits are computed for the last `logit_rows` tokens, into logits [logit_rows, vocab_size].
   size_t logit_rows = 0;
   float* logits = nullptr;
+  // Snapshots on the way, each within the pass (rows below ids.size()) into a fresh sequence, which
+  // is usable only once the pass succeeded.
+  Captures<state::Sequence> captures;
   // The last pass of a prompt: experts that it swept past the pool may stay there.
   bool admit_experts = false;
   // Tokens of the prompt after this pass: a hint of what to read ahead at its end.
@@ -119,7 +122,8 @@ class Model {
   Status UseMode(std::optional<kernels::ComputeMode> mode);
   Status CheckPass(const Pass& pass, const state::Sequence& sequence) const;
   void Embed(const Pass& pass);
-  void RequestNgrams(std::span<const uint32_t> ids, state::Sequence& sequence);
+  void RequestNgrams(const Pass& pass, state::Sequence& sequence);
+  void EndPass(const Pass& pass, state::Sequence& sequence);
   Status RunLayer(uint32_t l, const Pass& pass, state::Sequence& sequence);
   void ExpectNext(uint32_t l, const Pass& pass);
   void Record(uint32_t l, const Pass& pass, const state::Sequence& sequence);

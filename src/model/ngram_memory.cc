@@ -47,7 +47,7 @@ float NgramGate(float c) {
 
 Status RunNgramMemory(Compute& compute, const ModelConfig& config, const NgramWeights& weights,
                       experts::NgramStore& store, size_t rows, state::NgramState& state,
-                      MutableRows residual, Arena arena) {
+                      Captures<state::NgramState> captures, MutableRows residual, Arena arena) {
   const kernels::KernelTable& kernels = compute.kernels();
   const Buffers buffers(arena, config, rows);
   const size_t heads = config.ngram_heads();
@@ -75,10 +75,12 @@ Status RunNgramMemory(Compute& compute, const ModelConfig& config, const NgramWe
     }
     NormStreams(kernels, config, key, weights.norm_conv, buffers.normed.row(r));
   });
-  CausalConvSilu(
-      compute,
-      {.kernel = config.ple_conv_kernel, .dilation = config.ngram_size, .width = config.hc_width()},
-      weights.conv, buffers.normed, rows, state.conv, buffers.convolved);
+  const ConvShape conv{
+      .kernel = config.ple_conv_kernel, .dilation = config.ngram_size, .width = config.hc_width()};
+  for (const Capture<state::NgramState>& capture : captures) {
+    AdvanceHistory(conv, buffers.normed, capture.rows, state.conv, capture.into->conv);
+  }
+  CausalConvSilu(compute, conv, weights.conv, buffers.normed, rows, state.conv, buffers.convolved);
   compute.ForRows(rows, [&](size_t r) {
     kernels.add(buffers.key.row(r), config.hc_width(), residual.row(r));
     kernels.add(buffers.convolved.row(r), config.hc_width(), residual.row(r));

@@ -11,6 +11,7 @@
 #include "checkpoint/config.h"
 #include "experts/ngram_store.h"
 #include "model/arena.h"
+#include "model/capture.h"
 #include "model/products.h"
 #include "model/weights.h"
 #include "state/sequence.h"
@@ -21,7 +22,8 @@ namespace slotstream::model {
 // order of tokens and heads; errors are the store's.
 Status RunNgramMemory(Compute& compute, const checkpoint::ModelConfig& config,
                       const NgramWeights& weights, experts::NgramStore& store, size_t rows,
-                      state::NgramState& state, MutableRows residual, Arena arena);
+                      state::NgramState& state, Captures<state::NgramState> captures,
+                      MutableRows residual, Arena arena);
 
 size_t NgramMemoryScratch(const checkpoint::ModelConfig& config, size_t rows);
 

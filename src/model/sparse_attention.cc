@@ -52,6 +52,23 @@ void AppendIndexKeys(Compute& compute, const ModelConfig& config, const Attentio
   }
 }
 
+// The block of index keys that is under way after `rows` of the pass, for a capture there. Before
+// AppendIndexKeys, while `state` has the block from before the pass.
+void CaptureOpenBlock(const ModelConfig& config, const MutableRows& index, size_t rows,
+                      size_t first, const state::Position* positions,
+                      const state::AttentionState& state, state::AttentionState& into) {
+  const size_t dim = config.indexer_head_dim;
+  into.open_block = state.open_block;
+  into.open_block_position = state.open_block_position;
+  const size_t in_block = (first + rows) % config.indexer_compress_ratio;
+  for (size_t i = in_block - std::min(in_block, rows); i < in_block; ++i) {
+    const size_t r = rows - in_block + i;
+    if (i == 0) into.open_block_position = positions[r];
+    std::copy_n(index.row(r) + config.indexer_heads * dim, dim,
+                into.open_block.begin() + static_cast<ptrdiff_t>(i * dim));
+  }
+}
+
 // The tokens that a row with `visible` tokens attends to.
 void SelectTokens(const kernels::KernelTable& kernels, const ModelConfig& config,
                   const float* index_query, size_t visible, const state::RowBlocks& index_keys,
@@ -122,7 +139,8 @@ size_t SparseAttentionScratch(const ModelConfig& config, size_t rows) {
 void RunSparseAttention(Compute& compute, const ModelConfig& config,
                         const AttentionWeights& weights, const Rotary& rotary, ConstRows x,
                         size_t rows, const state::Position* positions,
-                        const RowRotations& rotations, state::AttentionState& state, MutableRows y,
+                        const RowRotations& rotations, state::AttentionState& state,
+                        Captures<state::AttentionState> captures, MutableRows y,
                         AttentionScratch& scratch, Arena arena) {
   const kernels::KernelTable& kernels = compute.kernels();
   const Buffers buffers(arena, config, rows);
@@ -161,7 +179,16 @@ void RunSparseAttention(Compute& compute, const ModelConfig& config,
     std::copy_n(buffers.key.row(r), kv_heads * dim, state.keys.Append());
     std::copy_n(buffers.value.row(r), kv_heads * dim, state.values.Append());
   }
+  for (const Capture<state::AttentionState>& capture : captures) {
+    CaptureOpenBlock(config, buffers.index, capture.rows, first, positions, state, *capture.into);
+  }
   AppendIndexKeys(compute, config, weights, rotary, buffers.index, rows, first, positions, state);
+  for (const Capture<state::AttentionState>& capture : captures) {
+    const size_t length = first + capture.rows;
+    capture.into->keys = state.keys.First(length);
+    capture.into->values = state.values.First(length);
+    capture.into->index_keys = state.index_keys.First(length / config.indexer_compress_ratio);
+  }
 
   compute.ForRows(rows, [&](size_t r, int worker) {
     SelectTokens(kernels, config, buffers.index.row(r), first + r + 1, state.index_keys,

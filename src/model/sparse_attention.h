@@ -14,6 +14,7 @@
 
 #include "checkpoint/config.h"
 #include "model/arena.h"
+#include "model/capture.h"
 #include "model/products.h"
 #include "model/rotary.h"
 #include "model/weights.h"
@@ -51,7 +52,8 @@ struct RowRotations {
 void RunSparseAttention(Compute& compute, const checkpoint::ModelConfig& config,
                         const AttentionWeights& weights, const Rotary& rotary, ConstRows x,
                         size_t rows, const state::Position* positions,
-                        const RowRotations& rotations, state::AttentionState& state, MutableRows y,
+                        const RowRotations& rotations, state::AttentionState& state,
+                        Captures<state::AttentionState> captures, MutableRows y,
                         AttentionScratch& scratch, Arena arena);
 
 size_t SparseAttentionScratch(const checkpoint::ModelConfig& config, size_t rows);

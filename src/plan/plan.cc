@@ -40,6 +40,9 @@ constexpr uint32_t kMinSweepRecords = 2;
 constexpr uint32_t kNgramAreas = 256;
 // 2^20 rows of 100 bytes; common n-grams repeat within a conversation.
 constexpr uint64_t kNgramCacheRows = 1 << 20;
+// The prefix cache's part of what the smallest plan leaves.
+constexpr uint64_t kPrefixCacheShare = 8;
+constexpr uint64_t kPrefixConversations = 4;
 // An n-gram cache takes at most this share of the budget.
 constexpr uint64_t kNgramCacheShare = 32;
 
@@ -84,6 +87,7 @@ void Price(const Checkpoint& checkpoint, Plan& plan) {
                                    kept * sizeof(float));
   ledger.Add("context", state::SequenceBytes(config, plan.max_context));
   ledger.Add("constraints", generate::ConstraintBytes(config.vocab_size));
+  if (plan.prefix_cache_bytes > 0) ledger.Add("prefix cache", plan.prefix_cache_bytes);
   ledger.Add("process", kProcessBytes + config.vocab_size * kBytesPerVocabularyEntry);
 }
 
@@ -138,6 +142,7 @@ Result<Plan> MakePlan(const Checkpoint& checkpoint, const MachineFacts& machine,
   plan.compute = wishes.compute;
   plan.every_mode = wishes.every_mode;
   plan.kept = wishes.kept;
+  plan.prefix_cache_bytes = wishes.prefix_cache_bytes.value_or(0);
   plan.fixed = wishes.fixed;
   // The draft head's experts have slots too only once it runs; the trunk's layers count here.
   plan.all_slots = config.num_layers() * config.num_experts;
@@ -169,6 +174,16 @@ Result<Plan> MakePlan(const Checkpoint& checkpoint, const MachineFacts& machine,
     return Refuse(machine, wishes, least, [&](Plan& changed) { Price(checkpoint, changed); });
   }
 
+  // States of conversations save minutes of reading where a slot saves milliseconds, but only while
+  // they are few: four conversations of the whole context are all that is asked for.
+  if (!wishes.prefix_cache_bytes) {
+    plan.prefix_cache_bytes =
+        std::min((plan.budget - least.total) / kPrefixCacheShare,
+                 kPrefixConversations * state::SequenceBytes(config, plan.max_context));
+    least.prefix_cache_bytes = plan.prefix_cache_bytes;
+    Price(checkpoint, plan);
+    Price(checkpoint, least);
+  }
   const uint64_t for_staging = (plan.budget - least.total) / kStagingShare / record;
   plan.sweep_records = static_cast<uint32_t>(std::clamp<uint64_t>(
       for_staging, kSweepRecords, std::max(kSweepRecords, config.num_experts / 2)));

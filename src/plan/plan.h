@@ -31,6 +31,8 @@ struct Wishes {
   bool every_mode = false;  // passes may have other modes than `compute`
   KeptRows kept = {};
   bool fixed = false;  // sizes stay as planned, whatever else happens on the machine
+  // Of the prefix cache; 0: none; absent: a share of what is left.
+  std::optional<uint64_t> prefix_cache_bytes = 0;
 };
 
 struct LedgerLine {
@@ -51,6 +53,7 @@ struct Plan {
   kernels::ComputeMode compute = kernels::kDefaultComputeMode;
   bool every_mode = false;
   KeptRows kept = {};
+  uint64_t prefix_cache_bytes = 0;
   std::vector<LedgerLine> ledger;
   uint64_t total = 0;   // the sum of the ledger
   uint64_t budget = 0;  // what the plan had to fit in

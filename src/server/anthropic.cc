@@ -22,6 +22,7 @@ void Messages(Service& service, const HttpRequest& request,
   if (!Read(request, *response, call)) return;
   AnthropicIdentity identity{service.ids().Next("msg_"), service.ServedName(call.model),
                              call.request.chat->enable_thinking.value_or(false)};
+  ReadHints(request, call.request);
   GenerationCall generation{std::move(call.request), nullptr, response, RequestKey(request)};
   if (call.stream) {
     generation.writer = std::make_unique<AnthropicStream>(response, std::move(identity));

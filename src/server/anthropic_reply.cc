@@ -43,12 +43,17 @@ Json StopSequence(const generate::GenerationResult& result) {
   return result.stop_string;
 }
 
-// Tokens of the prompt that were read; what a cache gave would be counted apart.
-Json Usage(size_t prompt_tokens, size_t reply_tokens) {
-  return {{"input_tokens", prompt_tokens},
+// Anthropic counts what the cache gave beside the input, not in it. What goes into the cache costs
+// nobody anything here, so none is counted as its creation.
+Json Usage(const PromptCount& prompt, size_t reply_tokens) {
+  return {{"input_tokens", prompt.tokens - prompt.cached},
           {"cache_creation_input_tokens", 0},
-          {"cache_read_input_tokens", 0},
+          {"cache_read_input_tokens", prompt.cached},
           {"output_tokens", reply_tokens}};
+}
+
+Json Usage(const generate::GenerationResult& result) {
+  return Usage({result.prompt_tokens, result.cached_tokens}, result.output.size());
 }
 
 Json Envelope(const AnthropicIdentity& identity) {
@@ -78,7 +83,7 @@ Json AnthropicAnswer(const AnthropicIdentity& identity, const CollectedReply& re
   }
   answer["stop_reason"] = StopReason(result, !reply.calls.empty());
   answer["stop_sequence"] = StopSequence(result);
-  answer["usage"] = Usage(result.prompt_tokens, result.output.size());
+  answer["usage"] = Usage(result);
   return answer;
 }
 
@@ -88,10 +93,10 @@ void AnthropicStream::Send(std::string_view name, Json data) {
   response_->Write(SseEvent(name, event));
 }
 
-void AnthropicStream::Begin(size_t prompt_tokens) {
+void AnthropicStream::Begin(const PromptCount& prompt) {
   response_->Begin(kEventStream);
   Json message = Envelope(identity_);
-  message["usage"] = Usage(prompt_tokens, 0);
+  message["usage"] = Usage(prompt, 0);
   Send("message_start", {{"message", std::move(message)}});
   Send("ping", Json::object());
 }
@@ -193,7 +198,7 @@ void AnthropicStream::End(const generate::GenerationResult& result) {
       "message_delta",
       {{"delta",
         {{"stop_reason", StopReason(result, calls_ > 0)}, {"stop_sequence", StopSequence(result)}}},
-       {"usage", Usage(result.prompt_tokens, result.output.size())}});
+       {"usage", Usage(result)}});
   Send("message_stop", Json::object());
   response_->End();
 }

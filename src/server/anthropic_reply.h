@@ -30,7 +30,7 @@ class AnthropicStream : public ReplyWriter {
   AnthropicStream(std::shared_ptr<ResponseStream> response, AnthropicIdentity identity)
       : response_(std::move(response)), identity_(std::move(identity)) {}
 
-  void Begin(size_t prompt_tokens) override;
+  void Begin(const PromptCount& prompt) override;
   void Event(const generate::ReplyEvent& event) override;
   void KeepAlive() override;
   void End(const generate::GenerationResult& result) override;

@@ -68,7 +68,7 @@ struct Sink {
 };
 
 void Play(ReplyWriter& writer, const std::vector<ReplyEvent>& events, FinishReason reason) {
-  writer.Begin(7);
+  writer.Begin({7});
   for (const ReplyEvent& event : events) writer.Event(event);
   writer.End(Result(reason));
 }
@@ -153,7 +153,7 @@ TEST(OpenAiChatStream, Failures) {
   EXPECT_EQ(before.stream->status(), 400);
   EXPECT_THAT(before.Body(), HasSubstr("context_length_exceeded"));
   OpenAiChatStream late(after.stream, {});
-  late.Begin(7);
+  late.Begin({7});
   late.Fail({.message = "disk"});
   const std::vector<Json> events = Events(after.Body());
   EXPECT_EQ(events.back()["error"]["message"], "disk");
@@ -183,7 +183,7 @@ TEST(AnthropicStream, Blocks) {
 TEST(AnthropicStream, KeepAlivesOpenTheBlockThatComes) {
   Sink thinking, text, tool;
   AnthropicStream first(thinking.stream, {"id", "model", true});
-  first.Begin(7);
+  first.Begin({7});
   first.KeepAlive();
   first.KeepAlive();
   first.Event(Think("hm"));
@@ -193,7 +193,7 @@ TEST(AnthropicStream, KeepAlivesOpenTheBlockThatComes) {
                           "content_block_delta", "content_block_delta", "content_block_delta",
                           "content_block_stop", "message_delta", "message_stop"));
   AnthropicStream second(text.stream, {"id", "model", false});
-  second.Begin(7);
+  second.Begin({7});
   second.KeepAlive();
   second.Event(Text("a"));
   second.End(Result(FinishReason::kStopString));
@@ -202,7 +202,7 @@ TEST(AnthropicStream, KeepAlivesOpenTheBlockThatComes) {
   EXPECT_EQ(events[4]["delta"]["text"], "a");
   EXPECT_EQ(events[6]["delta"]["stop_sequence"], "STOP");
   AnthropicStream third(tool.stream, {"id", "model", false});
-  third.Begin(7);
+  third.Begin({7});
   third.Event(Begin("call_1", "f"));
   third.KeepAlive();
   EXPECT_EQ(Events(tool.Body()).back()["delta"]["partial_json"], "");
@@ -296,14 +296,14 @@ TEST(PlainReply, WhiteSpaceWhileItWaits) {
   Play(first, {Text("a")}, FinishReason::kStopToken);
   EXPECT_EQ(quick.Body(), "{\"text\":\"a\"}");
   PlainReply second(slow.stream, ErrorForm::kOpenAi, format);
-  second.Begin(7);
+  second.Begin({7});
   second.KeepAlive();
   second.KeepAlive();
   second.Event(Text("a"));
   second.End(Result(FinishReason::kStopToken));
   EXPECT_EQ(slow.Body(), "  {\"text\":\"a\"}");
   PlainReply third(failed.stream, ErrorForm::kAnthropic, format);
-  third.Begin(7);
+  third.Begin({7});
   third.Fail({.kind = ApiError::Kind::kOverloaded, .message = "full"});
   EXPECT_EQ(failed.stream->status(), 503);
 }

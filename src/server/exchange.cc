@@ -6,9 +6,11 @@
 
 namespace slotstream::server {
 
-Exchange::Exchange(engine::Request request, std::unique_ptr<ReplyWriter> writer,
-                   std::shared_ptr<ResponseStream> response, std::string key, ServerStats& stats)
+Exchange::Exchange(engine::Request request, const PromptCount& prompt,
+                   std::unique_ptr<ReplyWriter> writer, std::shared_ptr<ResponseStream> response,
+                   std::string key, ServerStats& stats)
     : request_(std::move(request)),
+      prompt_(prompt),
       key_(std::move(key)),
       response_(std::move(response)),
       stats_(stats),
@@ -17,7 +19,7 @@ Exchange::Exchange(engine::Request request, std::unique_ptr<ReplyWriter> writer,
 void Exchange::Begin() {
   std::lock_guard lock(mutex_);
   if (over_) return;
-  writer_->Begin(request_.ids.size());
+  writer_->Begin(prompt_);
 }
 
 void Exchange::Run(engine::Engine& engine, std::function<void()> ended) {
@@ -68,11 +70,12 @@ void Exchange::Finish(const Result<generate::GenerationResult>& result) {
   job_.reset();
   if (std::exchange(over_, true)) return;
   if (result) {
-    response_->Note(fmt::format("prompt={} reply={} end={} prefill={:.2f}s decode={:.2f}s",
-                                result->prompt_tokens, result->output.size(),
-                                generate::FinishReasonName(result->reason),
-                                static_cast<double>(result->prefill_nanos) / 1e9,
-                                static_cast<double>(result->decode_nanos) / 1e9));
+    response_->Note(
+        fmt::format("prompt={} cached={} ({}) reply={} end={} prefill={:.2f}s decode={:.2f}s",
+                    result->prompt_tokens, result->cached_tokens, result->prefix_note,
+                    result->output.size(), generate::FinishReasonName(result->reason),
+                    static_cast<double>(result->prefill_nanos) / 1e9,
+                    static_cast<double>(result->decode_nanos) / 1e9));
     spacing_.Flush([&](const generate::ReplyEvent& event) { writer_->Event(event); });
     writer_->End(*result);
     return;

@@ -22,7 +22,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   using Clock = std::chrono::steady_clock;
 
   // `key` names the client for the queue's fairness. The request's ids are encoded.
-  Exchange(engine::Request request, std::unique_ptr<ReplyWriter> writer,
+  Exchange(engine::Request request, const PromptCount& prompt, std::unique_ptr<ReplyWriter> writer,
            std::shared_ptr<ResponseStream> response, std::string key, ServerStats& stats);
 
   const std::string& key() const { return key_; }
@@ -46,6 +46,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void Finish(const Result<generate::GenerationResult>& result);
 
   engine::Request request_;
+  const PromptCount prompt_;
   const std::string key_;
   const std::shared_ptr<ResponseStream> response_;
   ServerStats& stats_;

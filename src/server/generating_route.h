@@ -14,6 +14,10 @@ namespace slotstream::server {
 // Whose turn a request takes in the queue: its client's session where it tells one, else itself.
 std::string RequestKey(const HttpRequest& request);
 
+// What else the head of a request says to the prefix cache: its session, whether a sub-agent asks,
+// and with Cache-Control: no-store that nothing of it may go to disk.
+void ReadHints(const HttpRequest& request, engine::Request& generation);
+
 using Answerer =
     std::function<void(Service&, const HttpRequest&, const std::shared_ptr<ResponseStream>&)>;
 

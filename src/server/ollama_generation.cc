@@ -121,6 +121,7 @@ void Send(Service& service, const HttpRequest& request,
     return;
   }
   if (call.request.alternatives) options.tokenizer = service.tokenizer();
+  ReadHints(request, call.request);
   GenerationCall generation{std::move(call.request), nullptr, response, RequestKey(request)};
   if (call.stream) {
     generation.writer = std::make_unique<OllamaStream>(response, std::move(options));

@@ -84,7 +84,7 @@ Json OllamaAnswer(const OllamaReplyOptions& options, const CollectedReply& reply
 
 void OllamaStream::Line(Json line) { response_->Write(Dump(line) + "\n"); }
 
-void OllamaStream::Begin(size_t) { response_->Begin("application/x-ndjson"); }
+void OllamaStream::Begin(const PromptCount&) { response_->Begin("application/x-ndjson"); }
 
 void OllamaStream::Token(const generate::ChosenToken& token) {
   if (token.in_answer) tokens_.push_back(token);

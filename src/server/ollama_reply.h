@@ -41,7 +41,7 @@ class OllamaStream : public ReplyWriter {
   OllamaStream(std::shared_ptr<ResponseStream> response, OllamaReplyOptions options)
       : response_(std::move(response)), options_(std::move(options)) {}
 
-  void Begin(size_t prompt_tokens) override;
+  void Begin(const PromptCount& prompt) override;
   void Event(const generate::ReplyEvent& event) override;
   void Token(const generate::ChosenToken& token) override;
   void KeepAlive() override;

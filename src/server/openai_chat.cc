@@ -74,6 +74,7 @@ std::optional<ApiError> ReadOpenAiChatCall(const Json& body, OpenAiChatCall& cal
   ReadSampling(fields, request.sampling);
   request.single_call = !fields.Bool("parallel_tool_calls").value_or(true);
   ReadLimits(fields, request);
+  request.hints.session = fields.String("prompt_cache_key").value_or("");
   call.model = fields.String("model").value_or("");
   call.stream = fields.Bool("stream").value_or(false);
   if (const Json* options = fields.Object("stream_options")) {
@@ -94,6 +95,7 @@ void Answer(Service& service, const HttpRequest& request,
                       std::time(nullptr)};
   options.include_usage = call.include_usage;
   if (call.request.alternatives) options.tokenizer = service.tokenizer();
+  ReadHints(request, call.request);
   GenerationCall generation{std::move(call.request), nullptr, response, RequestKey(request)};
   if (call.stream) {
     generation.writer = std::make_unique<OpenAiChatStream>(response, std::move(options));

@@ -45,7 +45,7 @@ class CompletionStream : public ReplyWriter {
   CompletionStream(std::shared_ptr<ResponseStream> response, OpenAiReplyOptions options)
       : response_(std::move(response)), options_(std::move(options)) {}
 
-  void Begin(size_t) override { response_->Begin(kEventStream); }
+  void Begin(const PromptCount&) override { response_->Begin(kEventStream); }
   void Event(const generate::ReplyEvent& event) override { Text(event.text); }
   void Token(const generate::ChosenToken& token) override { tokens_.push_back(token); }
   void KeepAlive() override { Text(""); }
@@ -177,6 +177,7 @@ void Answer(Service& service, const HttpRequest& request,
                       std::time(nullptr)};
   options.include_usage = call.include_usage;
   if (call.request.alternatives) options.tokenizer = service.tokenizer();
+  ReadHints(request, call.request);
   GenerationCall generation{std::move(call.request), nullptr, response, RequestKey(request)};
   if (call.stream) {
     generation.writer = std::make_unique<CompletionStream>(response, std::move(options));

@@ -13,7 +13,7 @@ Json OpenAiUsage(const generate::GenerationResult& result) {
   return {{"prompt_tokens", result.prompt_tokens},
           {"completion_tokens", result.output.size()},
           {"total_tokens", result.prompt_tokens + result.output.size()},
-          {"prompt_tokens_details", {{"cached_tokens", 0}}},
+          {"prompt_tokens_details", {{"cached_tokens", result.cached_tokens}}},
           {"completion_tokens_details", {{"reasoning_tokens", result.reasoning_tokens}}}};
 }
 
@@ -71,7 +71,7 @@ void OpenAiChatStream::Delta(Json delta) {
   response_->Write(SseData(chunk));
 }
 
-void OpenAiChatStream::Begin(size_t) {
+void OpenAiChatStream::Begin(const PromptCount&) {
   response_->Begin(kEventStream);
   Delta({{"role", "assistant"}, {"content", ""}});
 }

@@ -44,7 +44,7 @@ class OpenAiChatStream : public ReplyWriter {
   OpenAiChatStream(std::shared_ptr<ResponseStream> response, OpenAiReplyOptions options)
       : response_(std::move(response)), options_(std::move(options)) {}
 
-  void Begin(size_t prompt_tokens) override;
+  void Begin(const PromptCount& prompt) override;
   void Event(const generate::ReplyEvent& event) override;
   void Token(const generate::ChosenToken& token) override;
   void KeepAlive() override;

@@ -10,6 +10,7 @@
 #include "server/generating_route.h"
 #include "server/json_fields.h"
 #include "server/metrics.h"
+#include "server/prefix_report.h"
 #include "server/request_body.h"
 #include "server/routes.h"
 
@@ -85,6 +86,7 @@ Json Status(Service& service) {
                    {"failed", stats.failed},
                    {"refused", stats.refused},
                    {"prompt_tokens", stats.prompt_tokens},
+                   {"cached_tokens", stats.cached_tokens},
                    {"reply_tokens", stats.reply_tokens},
                    {"prefill_seconds", Seconds(stats.prefill_nanos)},
                    {"decode_seconds", Seconds(stats.decode_nanos)}}},
@@ -102,6 +104,9 @@ Json Status(Service& service) {
                    {"misses", stats.ngrams.misses},
                    {"read_bytes", stats.ngrams.bytes_read},
                    {"wait_seconds", Seconds(stats.ngrams.wait_nanos)}}}};
+  if (const engine::PrefixReuse* prefixes = service.prefixes()) {
+    status["prefix_cache"] = PrefixStatus(*prefixes);
+  }
   if (const engine::LoadedModel* model = service.loaded()) {
     status["plan"] = {{"slots", model->plan().slots},       {"all_slots", model->plan().all_slots},
                       {"pass", model->plan().pass_rows},    {"threads", model->plan().threads},

@@ -23,7 +23,7 @@ class PlainReply : public ReplyWriter {
   PlainReply(std::shared_ptr<ResponseStream> response, ErrorForm errors, Format format)
       : response_(std::move(response)), errors_(errors), format_(std::move(format)) {}
 
-  void Begin(size_t) override {}
+  void Begin(const PromptCount&) override {}
   void Event(const generate::ReplyEvent& event) override { reply_.Add(event); }
   void Token(const generate::ChosenToken& token) override;
   void KeepAlive() override;

@@ -37,10 +37,11 @@ void Answer(Service& service, const HttpRequest& request,
       std::move(call.tools),       call.request.alternatives ? service.tokenizer() : nullptr};
   auto writer = MakeWriter(call.stream, std::move(identity), response, service.ids());
   if (call.empty) {
-    writer->Begin(0);
+    writer->Begin({});
     writer->End({});
     return;
   }
+  ReadHints(request, call.request);
   service.Generate({std::move(call.request), std::move(writer), response, RequestKey(request)});
 }
 

@@ -91,7 +91,7 @@ Json ReplyItems(const CollectedReply& reply, const ResponsesTools& tools,
 
 Json ResponsesUsage(const generate::GenerationResult& result) {
   return {{"input_tokens", result.prompt_tokens},
-          {"input_tokens_details", {{"cached_tokens", 0}}},
+          {"input_tokens_details", {{"cached_tokens", result.cached_tokens}}},
           {"output_tokens", result.output.size()},
           {"output_tokens_details", {{"reasoning_tokens", result.reasoning_tokens}}},
           {"total_tokens", result.prompt_tokens + result.output.size()}};

@@ -53,7 +53,7 @@ void ResponsesStream::SendResponse(std::string_view type, const Json& object) {
   Send(type, {{"response", object}});
 }
 
-void ResponsesStream::Begin(size_t) {
+void ResponsesStream::Begin(const PromptCount&) {
   response_->Begin(kEventStream);
   const Json object = ResponseObject(identity_, "in_progress", Json::array(), nullptr);
   SendResponse("response.created", object);

@@ -41,7 +41,7 @@ class ResponsesStream : public ReplyWriter {
                   IdSource& ids)
       : response_(std::move(response)), identity_(std::move(identity)), ids_(ids) {}
 
-  void Begin(size_t prompt_tokens) override;
+  void Begin(const PromptCount& prompt) override;
   void Event(const generate::ReplyEvent& event) override;
   void Token(const generate::ChosenToken& token) override;
   void KeepAlive() override;

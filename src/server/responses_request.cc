@@ -249,6 +249,7 @@ std::optional<ApiError> ReadResponsesCall(const Json& body, ResponsesCall& call)
   request.sampling.stop = fields.Strings("stop");
   ReadLogProbsOfText(fields, request);
   ReadMaxTokens(fields, "max_output_tokens", request.sampling);
+  request.hints.session = fields.String("prompt_cache_key").value_or("");
   call.model = fields.String("model").value_or("");
   call.stream = fields.Bool("stream").value_or(false);
   call.echo = Echo(fields);

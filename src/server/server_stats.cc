@@ -43,6 +43,7 @@ void ServerStats::CountEnd(const Result<generate::GenerationResult>& result) {
   }
   ++stats_.finished;
   stats_.prompt_tokens += result->prompt_tokens;
+  stats_.cached_tokens += result->cached_tokens;
   stats_.reply_tokens += result->output.size();
   stats_.prefill_nanos += result->prefill_nanos;
   stats_.decode_nanos += result->decode_nanos;

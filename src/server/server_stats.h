@@ -29,6 +29,7 @@ struct StatsSnapshot {
   double prefill_rate = 0;         // tokens a second, of the last generation that ended
   double decode_rate = 0;
   uint64_t prompt_tokens = 0;
+  uint64_t cached_tokens = 0;  // of prompt_tokens
   uint64_t reply_tokens = 0;
   uint64_t prefill_nanos = 0;
   uint64_t decode_nanos = 0;

@@ -93,6 +93,11 @@ const engine::LoadedModel* Service::loaded() const {
   return engine_ == nullptr ? nullptr : &engine_->loaded();
 }
 
+const engine::PrefixReuse* Service::prefixes() const {
+  std::lock_guard lock(mutex_);
+  return engine_ == nullptr ? nullptr : &engine_->prefixes();
+}
+
 const text::Tokenizer* Service::tokenizer() const {
   const engine::LoadedModel* model = loaded();
   return model == nullptr ? nullptr : model->tokenizer().value_or(nullptr);
@@ -126,36 +131,41 @@ void Service::RunWhenLoaded(const std::shared_ptr<ResponseStream>& response, Err
   response->Send(ErrorResponse(errors, refusal));
 }
 
-Result<std::vector<uint32_t>> Service::Encode(engine::Request& request) const {
-  const text::Tokenizer* encoder = tokenizer();
-  if (encoder == nullptr) {
+Result<engine::EncodedPrompt> Service::Encode(engine::Request& request) const {
+  engine::Engine* engine = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    engine = engine_;
+  }
+  if (engine == nullptr || !engine->loaded().tokenizer()) {
     return Fail(ErrorCode::kUnsupported, "this model has no tokenizer.json, so it takes no text");
   }
   if (request.chat) {
     ReplacePictures(*request.chat);
     request.chat->any_order = true;
   }
-  return engine::EncodePrompt(*encoder, request);
+  return engine->Encode(request);
 }
 
 Result<size_t> Service::CountTokens(engine::Request request) const {
-  SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> ids, Encode(request));
-  return ids.size();
+  SS_ASSIGN_OR_RETURN(const engine::EncodedPrompt prompt, Encode(request));
+  return prompt.ids.size();
 }
 
 void Service::Generate(GenerationCall call) {
-  auto ids = Encode(call.request);
-  if (!ids) {
-    call.writer->Fail(ToApiError(ids.error()));
+  auto prompt = Encode(call.request);
+  if (!prompt) {
+    call.writer->Fail(ToApiError(prompt.error()));
     return;
   }
   const size_t context = loaded()->plan().max_context;
-  if (ids->empty()) {
+  const size_t tokens = prompt->ids.size();
+  if (tokens == 0) {
     call.writer->Fail(InvalidRequest("the prompt is empty"));
     return;
   }
-  if (ids->size() >= context) {
-    call.writer->Fail(ContextTooLong(ids->size(), context));
+  if (tokens >= context) {
+    call.writer->Fail(ContextTooLong(tokens, context));
     return;
   }
   for (const generate::TokenBias& bias : call.request.sampling.logit_bias) {
@@ -164,14 +174,17 @@ void Service::Generate(GenerationCall call) {
         InvalidRequest(fmt::format("logit_bias: {} is no token id", bias.id), "logit_bias"));
     return;
   }
-  call.request.ids = std::move(*ids);
+  call.request.ids = std::move(prompt->ids);
+  call.request.notes = std::move(prompt->notes);
   // While it waits its ids are enough; the texts of all that wait would be far larger.
   call.request.text.reset();
   if (call.request.chat) call.request.chat->messages = {};
   call.request.first_call_id = static_cast<uint32_t>(ids_.Number());
   if (!call.request.sampling.seed) call.request.sampling.seed = ids_.Number();
-  auto exchange = std::make_shared<Exchange>(std::move(call.request), std::move(call.writer),
-                                             call.response, std::move(call.key), stats_);
+  const PromptCount prompt_count{tokens, prefixes()->Peek(call.request.ids)};
+  auto exchange =
+      std::make_shared<Exchange>(std::move(call.request), prompt_count, std::move(call.writer),
+                                 call.response, std::move(call.key), stats_);
   if (!scheduler_.Submit(exchange)) {
     if (scheduler_.stopping()) return exchange->Fail(Stopping());
     stats_.CountRefused();

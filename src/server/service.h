@@ -58,7 +58,8 @@ class Service {
   void SetEngine(engine::Engine& engine);
   // Null while the model loads.
   const engine::LoadedModel* loaded() const;
-  const text::Tokenizer* tokenizer() const;  // null while loading
+  const engine::PrefixReuse* prefixes() const;  // null while loading, as the next
+  const text::Tokenizer* tokenizer() const;     // null while loading
   ModelFacts facts() const;
 
   // Does `work` on a thread of its own once the model is there. Refuses in the response, in the
@@ -93,7 +94,7 @@ class Service {
     ErrorForm errors = ErrorForm::kOpenAi;
     std::function<void()> work;
   };
-  Result<std::vector<uint32_t>> Encode(engine::Request& request) const;
+  Result<engine::EncodedPrompt> Encode(engine::Request& request) const;
 
   const ServiceOptions options_;
   const int64_t created_;

@@ -64,7 +64,7 @@ TEST(Service, StoppingAnswersThoseWhoWaitForTheModel) {
 class Recorder : public ReplyWriter {
  public:
   explicit Recorder(std::vector<ApiError>& failures) : failures_(failures) {}
-  void Begin(size_t) override {}
+  void Begin(const PromptCount&) override {}
   void Event(const generate::ReplyEvent&) override {}
   void KeepAlive() override {}
   void End(const generate::GenerationResult&) override {}
@@ -78,8 +78,8 @@ TEST(Scheduler, TheFirstTokenHasADeadline) {
   std::vector<ApiError> failures;
   ServerStats stats;
   const auto exchange = [&](const char* key) {
-    return std::make_shared<Exchange>(engine::Request{}, std::make_unique<Recorder>(failures),
-                                      Response(), key, stats);
+    return std::make_shared<Exchange>(engine::Request{}, PromptCount{},
+                                      std::make_unique<Recorder>(failures), Response(), key, stats);
   };
   Scheduler patient({.first_token = milliseconds(0)});
   EXPECT_TRUE(patient.Submit(exchange("a")));

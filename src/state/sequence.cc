@@ -28,24 +28,6 @@ uint64_t BlockBytes(uint64_t rows, uint64_t width) {
 
 }  // namespace
 
-RowBlocks::RowBlocks(const RowBlocks& other) : width_(other.width_), size_(other.size_) {
-  blocks_.reserve((size_ + kRowsPerBlock - 1) / kRowsPerBlock);
-  for (size_t first = 0; first < size_; first += kRowsPerBlock) {
-    blocks_.push_back(std::make_unique_for_overwrite<float[]>(kRowsPerBlock * width_));
-    std::copy_n(other.row(first), std::min(kRowsPerBlock, size_ - first) * width_,
-                blocks_.back().get());
-  }
-}
-
-float* RowBlocks::Append() {
-  if (size_ == blocks_.size() * kRowsPerBlock) {
-    blocks_.push_back(std::make_unique_for_overwrite<float[]>(kRowsPerBlock * width_));
-  }
-  float* row = blocks_.back().get() + (size_ % kRowsPerBlock) * width_;
-  ++size_;
-  return row;
-}
-
 AttentionState::AttentionState(const checkpoint::ModelConfig& config)
     : keys(KvWidth(config)),
       values(KvWidth(config)),

@@ -6,43 +6,16 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "checkpoint/config.h"
 #include "checkpoint/ngram_hash.h"
+#include "state/row_blocks.h"
 
 namespace slotstream::state {
 
 // Rotary position on the three axes: time, height, width. Text has all three equal.
 using Position = std::array<int32_t, 3>;
-
-// An append-only list of equally wide float32 rows in blocks, so that it grows without moving and
-// without reserving the whole context.
-class RowBlocks {
- public:
-  static constexpr size_t kRowsPerBlock = 256;
-
-  explicit RowBlocks(size_t width) : width_(width) {}
-  RowBlocks(const RowBlocks& other);
-  RowBlocks& operator=(const RowBlocks&) = delete;
-  RowBlocks(RowBlocks&&) = default;
-
-  size_t size() const { return size_; }
-  size_t width() const { return width_; }
-  uint64_t bytes() const { return blocks_.size() * kRowsPerBlock * width_ * sizeof(float); }
-
-  // Appends a row with undefined contents and returns it.
-  float* Append();
-  const float* row(size_t i) const {
-    return blocks_[i / kRowsPerBlock].get() + (i % kRowsPerBlock) * width_;
-  }
-
- private:
-  size_t width_;
-  size_t size_ = 0;
-  std::vector<std::unique_ptr<float[]>> blocks_;
-};
 
 // A sparse-attention layer: keys and values [kv_heads * head_dim] per token, one pooled index key
 // [indexer_head_dim] per complete block, and the raw index keys of the block under way.
@@ -75,14 +48,27 @@ struct NgramState {
 class Sequence {
  public:
   explicit Sequence(const checkpoint::ModelConfig& config);
-  // A copy is a snapshot: it and the original go on independently.
+  // A copy is a snapshot: it and the original go on independently. It shares the rows and copies
+  // the rest (at true geometry 117 MB, whatever the length); assignment reuses the target's memory.
   Sequence(const Sequence&) = default;
+  Sequence& operator=(const Sequence&) = default;
   Sequence(Sequence&&) = default;
+  Sequence& operator=(Sequence&&) = default;
 
   uint64_t length() const { return length_; }
   // Rotary position of the next token where the caller names none.
   int32_t next_position() const { return next_position_; }
+  // Of everything, rows that copies share included.
   uint64_t bytes() const;
+  // Calls fn(rows) for every list of rows.
+  template <typename Fn>
+  void ForEachRows(const Fn& fn) const {
+    for (const AttentionState& layer : attention) {
+      fn(layer.keys);
+      fn(layer.values);
+      fn(layer.index_keys);
+    }
+  }
 
   // False after a pass that failed or was cancelled midway: some layers have moved on and others
   // have not, so the sequence can only be dropped.
@@ -108,7 +94,8 @@ class Sequence {
   bool usable_ = true;
 };
 
-// Bytes of a sequence of `tokens` tokens, as Sequence::bytes() will report them.
+// Bytes of a sequence of `tokens` tokens, as Sequence::bytes() will report them. What does not grow
+// with the length, and what no copy shares, is SequenceBytes(config, 0).
 uint64_t SequenceBytes(const checkpoint::ModelConfig& config, uint64_t tokens);
 
 }  // namespace slotstream::state

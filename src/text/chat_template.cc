@@ -62,6 +62,8 @@ bool IsPythonSpace(char32_t c) {
          c == 0x205F || c == 0x3000;
 }
 
+}  // namespace
+
 TextRange Trimmed(std::string_view text) {
   TextRange kept{text.size(), text.size()};
   for (size_t i = 0; i < text.size();) {
@@ -75,6 +77,8 @@ TextRange Trimmed(std::string_view text) {
   if (kept.begin == text.size()) kept.end = kept.begin;
   return kept;
 }
+
+namespace {
 
 // Text with the knowledge which bytes are the request's own.
 class Prompt {
@@ -116,6 +120,13 @@ class Prompt {
     return result;
   }
 
+  // A reply that began at byte `begin` ends here.
+  void EndReply(size_t message, size_t begin) {
+    prompt_.replies.push_back({message, {begin, prompt_.text.size()}});
+  }
+  // A part that other conversations may share ends here.
+  void EndShared() { prompt_.shared_ends.push_back(prompt_.text.size()); }
+
   std::string_view text() const { return prompt_.text; }
   bool empty() const { return prompt_.text.empty(); }
   RenderedPrompt Take() { return std::move(prompt_); }
@@ -154,7 +165,7 @@ class Renderer {
           out_.Own(kTurnEnd);
           break;
         case Role::kAssistant:
-          SS_RETURN_IF_ERROR(AssistantTurn(messages[i], i > last_query.value_or(0)));
+          SS_RETURN_IF_ERROR(AssistantTurn(i, i > last_query.value_or(0)));
           break;
         case Role::kTool:
           ToolAnswer(i);
@@ -236,12 +247,14 @@ class Renderer {
         out_.Content(json);
       }
       out_.Own(kToolsTail);
+      out_.EndShared();
     }
     if (!system.empty()) {
       if (has_tools || !effort.empty()) out_.Own("\n\n");
       out_.Append(system);
     }
     out_.Own(kTurnEnd);
+    out_.EndShared();
     return {};
   }
 
@@ -261,12 +274,15 @@ class Renderer {
     return last;
   }
 
-  Status AssistantTurn(const ChatMessage& message, bool after_last_query) {
+  Status AssistantTurn(size_t index, bool after_last_query) {
+    const ChatMessage& message = request_.messages[index];
     out_.Own("<|im_start|>assistant\n");
     const Prompt content = Content(message);
-    if (request_.preserve_thinking.value_or(true) || after_last_query) {
+    const bool reasoning = request_.preserve_thinking.value_or(true) || after_last_query;
+    const size_t begin = out_.text().size();
+    if (reasoning) {
       const TextRange kept = Trimmed(message.reasoning);
-      out_.Own("<think>\n");
+      out_.Own(kReasoningOpen);
       out_.Content(std::string_view(message.reasoning).substr(kept.begin, kept.end - kept.begin));
       out_.Own("\n</think>\n\n");
     }
@@ -276,6 +292,7 @@ class Renderer {
       if (i == 0 && !content.empty()) out_.Own("\n\n");
       SS_RETURN_IF_ERROR(Call(message.tool_calls[i]));
     }
+    if (reasoning) out_.EndReply(index, begin);
     out_.Own(kTurnEnd);
     return {};
   }
