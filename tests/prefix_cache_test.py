@@ -329,8 +329,11 @@ class Agents(unittest.TestCase):
                   f"evicted {after['evicted']}")
             self.assertGreater(sum(after["evicted"].values()), 20)
             # What went first is read again.
-            self.assertGreaterEqual(served, 0.9 * ample)
+            self.assertGreaterEqual(served, 0.95 * ample)
             self.assertLessEqual(after["bytes"], after["budget_bytes"])
+            reply = self.ask(server, "xyz", [user("Hello.")], session="t")
+            usage = reply["usage"]
+            self.assertGreater(usage["cache_read_input_tokens"], 10 * usage["input_tokens"])
 
     def test_a_turn_writes_little(self):
         path = directory("agent")

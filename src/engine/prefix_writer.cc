@@ -24,7 +24,10 @@ void PrefixWriter::Schedule(uint64_t conversation, state::PrefixStore::Saving sa
       return other.conversation == conversation && other.saving.junction == saving.junction;
     });
     if (waiting_.size() >= pace_.most_waiting) {
-      waiting_.pop_front();
+      // The longest waiting; what other conversations begin with only if nothing else waits.
+      const auto turn = std::ranges::find_if(
+          waiting_, [](const Waiting& other) { return !other.saving.junction; });
+      waiting_.erase(turn != waiting_.end() ? turn : waiting_.begin());
       ++given_up_;
     }
     waiting_.push_back({conversation, std::move(saving), Clock::now()});

@@ -18,9 +18,10 @@ namespace slotstream::engine {
 struct PrefixWriterPace {
   std::chrono::milliseconds delay{2000};  // after the last state of the same conversation
   std::chrono::milliseconds rest{30'000};
-  uint64_t much = 512;      // tokens worth a state before the conversation rests
-  uint64_t least = 64;      // tokens worth a state at all: about a second's reading
-  size_t most_waiting = 8;  // states; what waits longest is given up for another
+  uint64_t much = 512;  // tokens worth a state before the conversation rests
+  uint64_t least = 64;  // tokens worth a state at all: about a second's reading
+  // States; for another the longest waiting of a turn is given up, then that of a junction.
+  size_t most_waiting = 8;
 };
 
 // Thread-safe. A conversation's newer state takes the place of one that waits.

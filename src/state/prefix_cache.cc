@@ -146,6 +146,7 @@ EntryWorth PrefixCache::WorthOf(PrefixTree::Id id, const Entry& entry) const {
   EntryHistory history{.length = tree_.Length(id),
                        .turns = entry.turn.turn,
                        .conversations = entry.conversations,
+                       .junction = entry.place == Place::kJunction,
                        .side = entry.turn.hints.side,
                        .idle_requests = request_ - entry.last_use};
   tree_.ForEachBelow(id, [&](PrefixTree::Id below) {

@@ -17,8 +17,13 @@ constexpr size_t kLeastShared = 256;
 }  // namespace
 
 EntryClass ClassOf(const EntryHistory& entry) {
-  const bool shared = entry.conversations >= 2 && entry.length >= kLeastShared;
+  const bool sharable = entry.length >= kLeastShared;
+  const bool shared = sharable && entry.conversations >= 2;
   if (shared && entry.idle_requests < kIdleShared) return EntryClass::kShared;
+  // Its conversation has gone on from it, but the next one of the same agent begins there.
+  if (sharable && entry.junction && entry.idle_requests < kIdleConversation) {
+    return EntryClass::kSide;
+  }
   if (entry.turns_below > entry.turns) return EntryClass::kSuperseded;
   if (entry.turns < 2 || entry.idle_requests >= kIdleConversation) return EntryClass::kOneOff;
   return entry.side ? EntryClass::kSide : EntryClass::kConversation;

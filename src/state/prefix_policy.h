@@ -12,7 +12,7 @@ namespace slotstream::state {
 enum class EntryClass : uint8_t {
   kSuperseded,  // its conversation has gone on from it
   kOneOff,      // asked once: titles, and conversations that may begin
-  kSide,        // a sub-agent's conversation
+  kSide,        // a sub-agent's conversation, or what other conversations may begin with
   kConversation,
   kShared,  // several conversations begin with it
 };
@@ -24,6 +24,7 @@ struct EntryHistory {
   uint64_t turns = 1;          // requests of its conversation up to it
   uint64_t turns_below = 0;    // the most of any longer state that begins with it; 0 without one
   uint64_t conversations = 1;  // that have begun with it
+  bool junction = false;       // tools and system: others are expected to begin with it
   bool side = false;           // the client says that a sub-agent asks
   uint64_t idle_requests = 0;  // of others since its own conversation's last
 };

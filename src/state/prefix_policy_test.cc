@@ -16,6 +16,11 @@ TEST(PrefixPolicy, Classes) {
   EXPECT_EQ(ClassOf({.length = 500, .turns = 2, .turns_below = 3}), EntryClass::kSuperseded);
   EXPECT_EQ(ClassOf({.length = 500, .turns = 1, .turns_below = 3, .conversations = 2}),
             EntryClass::kShared);
+  // The next conversation of the same agent begins there.
+  EXPECT_EQ(ClassOf({.length = 500, .turns = 1, .turns_below = 9, .junction = true}),
+            EntryClass::kSide);
+  EXPECT_EQ(ClassOf({.length = 20, .turns = 1, .turns_below = 9, .junction = true}),
+            EntryClass::kSuperseded);
   // Too short to be worth a state's fixed part.
   EXPECT_EQ(ClassOf({.length = 20, .turns = 1, .conversations = 9}), EntryClass::kOneOff);
 }
@@ -23,6 +28,8 @@ TEST(PrefixPolicy, Classes) {
 TEST(PrefixPolicy, WhatIsOverGrowsOld) {
   EXPECT_EQ(ClassOf({.length = 500, .turns = 9, .idle_requests = 63}), EntryClass::kConversation);
   EXPECT_EQ(ClassOf({.length = 500, .turns = 9, .idle_requests = 64}), EntryClass::kOneOff);
+  EXPECT_EQ(ClassOf({.length = 500, .turns_below = 9, .junction = true, .idle_requests = 64}),
+            EntryClass::kSuperseded);
   EXPECT_EQ(ClassOf({.length = 500, .conversations = 2, .idle_requests = 255}),
             EntryClass::kShared);
   EXPECT_EQ(ClassOf({.length = 500, .conversations = 2, .idle_requests = 256}),
