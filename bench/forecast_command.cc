@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -18,7 +19,7 @@ namespace {
 
 constexpr int kRounds = 3;
 
-// Median figures of the rounds of one size.
+// One figure of the rounds of one size, and what was foretold for it.
 struct Figures {
   std::vector<double> value, forecast;
   void Add(double measured, double told) {
@@ -44,15 +45,8 @@ class ForecastComparison {
   }
 
  private:
-  using MakeBackend = std::function<Result<std::unique_ptr<io::ReadBackend>>(size_t)>;
-
-  MakeBackend Backend() const {
-    if (options_.disk_gb_s <= 0) return {};
-    return [rate = options_.disk_gb_s *
-                   1e9](size_t depth) -> Result<std::unique_ptr<io::ReadBackend>> {
-      SS_ASSIGN_OR_RETURN(auto backend, io::MakeBackend(io::BackendKind::kAuto, depth, nullptr));
-      return std::make_unique<PacedBackend>(std::move(backend), rate);
-    };
+  std::function<Result<std::unique_ptr<io::ReadBackend>>(size_t)> Backend() const {
+    return [rate = options_.disk_gb_s](size_t depth) { return MakePacedBackend(depth, rate); };
   }
 
   plan::Wishes WishesFor(double gb) const {
@@ -71,7 +65,6 @@ class ForecastComparison {
     examine.directory = options_.directory;
     examine.wishes = WishesFor(gb);
     examine.kernels = std::string(table_->name);
-
     examine.make_backend = Backend();
     SS_ASSIGN_OR_RETURN(const engine::Examination found, engine::Examine(examine, Clock::Steady()));
     fmt::print(stderr,

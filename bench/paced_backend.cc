@@ -59,4 +59,10 @@ void PacedBackend::WaitReady() {
   if (!landed_.empty()) SleepUntil(landed_.front().due);
 }
 
+Result<std::unique_ptr<io::ReadBackend>> MakePacedBackend(size_t depth, double gb_s) {
+  SS_ASSIGN_OR_RETURN(auto backend, io::MakeBackend(io::BackendKind::kAuto, depth, nullptr));
+  if (gb_s <= 0) return backend;
+  return std::make_unique<PacedBackend>(std::move(backend), gb_s * 1e9);
+}
+
 }  // namespace slotstream::bench

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/result.h"
 #include "io/backend.h"
 
 namespace slotstream::bench {
@@ -46,5 +47,8 @@ class PacedBackend : public io::ReadBackend {
   uint64_t busy_until_ = 0;
   std::unordered_map<uint64_t, uint64_t> due_;  // of reads in flight, by id
 };
+
+// This machine's way of reading, as slow as a disk of `gb_s` GB/s; 0: as fast as it is.
+Result<std::unique_ptr<io::ReadBackend>> MakePacedBackend(size_t depth, double gb_s);
 
 }  // namespace slotstream::bench

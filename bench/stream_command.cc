@@ -83,13 +83,8 @@ class StreamComparison {
   const checkpoint::ExpertFormat& experts() const { return loaded_->checkpoint().experts(); }
   bool has_peer() const { return !options_.common.peer.empty() && !options_.peer_model.empty(); }
 
-  Result<std::unique_ptr<io::ReadBackend>> MakeBackend(size_t depth) const {
-    SS_ASSIGN_OR_RETURN(auto backend, io::MakeBackend(io::BackendKind::kAuto, depth, nullptr));
-    if (options_.disk_gb_s <= 0) return backend;
-    return std::make_unique<PacedBackend>(std::move(backend), options_.disk_gb_s * 1e9);
-  }
   Result<double> DiskRate() {
-    SS_ASSIGN_OR_RETURN(auto backend, MakeBackend(kRequestDepth));
+    SS_ASSIGN_OR_RETURN(auto backend, MakePacedBackend(kRequestDepth, options_.disk_gb_s));
     return MeasureRecordReads(experts(), std::move(backend), kInFlight,
                               options_.common.quick ? kQuickSeconds : kDiskSeconds);
   }
@@ -122,7 +117,7 @@ Status StreamComparison::Load() {
   load.kernels = std::string(table_->name);
   load.wishes.compute = mode_;
   load.wishes.threads = threads_;
-  load.make_backend = [this](size_t depth) { return MakeBackend(depth); };
+  load.make_backend = [this](size_t depth) { return MakePacedBackend(depth, options_.disk_gb_s); };
   const size_t pass = options_.pass > 0 ? options_.pass : options_.prompt;
   if (pass > 0) load.wishes.pass_rows = static_cast<uint32_t>(pass);
   const size_t decoded =

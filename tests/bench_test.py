@@ -50,6 +50,15 @@ def test_kernels(bench, scratch):
     check(all(row["roof"] for row in rows if row["group"] == "decode product"), "a roof is missing")
 
 
+def test_forecast(bench, scratch):
+    rows = rows_of(bench, scratch, "forecast", "--model", "models/miniature", "--memory-gb",
+                   "0.2,0.3", "--pass", "16", "--prompt", "32", "--decode", "4", "--warm", "4")
+    found = [(row["group"], row["name"]) for row in rows]
+    check(found == [(size, name) for size in ("0.2 GB", "0.3 GB")
+                    for name in ("decode", "  found in the pool", "prefill")], str(found))
+    check(all(row["roof"] for row in rows), "a forecast is missing")
+
+
 def test_state(bench, scratch):
     rows = rows_of(bench, scratch, "state", "--dir", str(scratch))
     names = {row["name"] for row in rows if row["group"] == "state"}
@@ -86,6 +95,7 @@ def main():
     test_kernels(bench, scratch)
     test_model(bench, scratch)
     test_state(bench, scratch)
+    test_forecast(bench, scratch)
     test_errors(bench)
     print("bench_test: all passed")
 

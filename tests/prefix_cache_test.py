@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Conversations are never read twice: in memory, on disk, after kill -9, whatever lies in the
-directory.
+"""Conversations are not read twice: the same bytes as a cold run, and only what is new is read.
 
     prefix_cache_test.py SLOTSTREAM SCRATCH [unittest arguments]
 
@@ -8,70 +7,14 @@ Only the standard library is needed.
 """
 
 import json
-import os
-import random
-import shutil
-import subprocess
 import time
-import unittest
 
-from program import BINARY, SCRATCH, main
-from recordings import turns
+from prefix_talk import (answer_of, cached, chat, directory, disk_flags, prefix_status, reached, total,
+                         user, words)
+from program import BINARY, main
 from serving import GREEDY, WEATHER, Server, events
+from watched import wait_until
 from with_server import WithServer
-
-WORDS = "one two three four five six seven eight nine ten fox owl river stone".split()
-
-
-def words(count, seed):
-    return " ".join(random.Random(seed).choice(WORDS) for _ in range(count))
-
-
-def chat(messages, **more):
-    return {"messages": messages, "max_tokens": 12, **GREEDY, **more}
-
-
-def user(text):
-    return {"role": "user", "content": text}
-
-
-def directory(name):
-    path = SCRATCH / name
-    shutil.rmtree(path, ignore_errors=True)
-    return path
-
-
-def disk_flags(path, *more):
-    return ["--prefix-cache-dir", path, "--prefix-cache-min-tokens", 64, *more]
-
-
-def answer_of(reply):
-    return reply["choices"][0]["message"]
-
-
-def cached(reply):
-    return reply["usage"]["prompt_tokens_details"]["cached_tokens"]
-
-
-def total(reply):
-    return reply["usage"]["prompt_tokens"]
-
-
-def reached(reply):
-    """Tokens that a state holds after this reply: all but the last, which was not read."""
-    return total(reply) + reply["usage"]["completion_tokens"] - 1
-
-
-def prefix_status(server):
-    return server.json("GET", "/slotstream/status")["prefix_cache"]
-
-
-def until(condition, what, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"never: {what}")
-        time.sleep(0.05)
 
 
 class Dialects(WithServer):
@@ -87,7 +30,7 @@ class Dialects(WithServer):
         again = self.server.json("POST", "/v1/chat/completions", chat(history))
         self.assertEqual(cached(again), total(again) - 1)
         self.assertEqual(answer_of(again), answer_of(second))
-        until(lambda: f"cached={cached(second)} (memory, turn 2)" in "".join(self.server.log),
+        wait_until(lambda: f"cached={cached(second)} (memory, turn 2)" in "".join(self.server.log),
               "the log says why")
         self.assertEqual(self.server.metric("prompt_tokens_cached_total") > 0, True)
 
@@ -175,7 +118,7 @@ class LongConversation(WithCold):
                                b"Content-Length: %d\r\n\r\n%s" % (len(data), data))
             while b"content" not in connection.recv(65536):
                 pass
-        until(lambda: self.server.metric("queue_running") == 0, "it is cancelled")
+        wait_until(lambda: self.server.metric("queue_running") == 0, "it is cancelled")
         left = {**left, "stream": False, "max_tokens": 12}
         reply = self.server.json("POST", "/v1/chat/completions", left)
         self.assertEqual(cached(reply), total(reply) - 1)
@@ -188,7 +131,7 @@ class LongConversation(WithCold):
         tight = disk_flags(path, "--prefix-cache-memory-gb", 0.05)
         with Server(BINARY, *tight) as server:
             first = server.json("POST", "/v1/chat/completions", ask)
-            until(lambda: prefix_status(server)["disk"]["saved"] > 0, "it is written")
+            wait_until(lambda: prefix_status(server)["disk"]["saved"] > 0, "it is written")
             known = reached(first)
             for other in range(3):
                 server.json("POST", "/v1/chat/completions", chat([user(words(3000, 60 + other))]))
@@ -196,7 +139,7 @@ class LongConversation(WithCold):
             following = chat([*ask["messages"], answer_of(first), user("And then?")])
             second = server.json("POST", "/v1/chat/completions", following)
             self.assertEqual(cached(second), known)
-            until(lambda: "(disk, turn 2)" in "".join(server.log), "the log says why")
+            wait_until(lambda: "(disk, turn 2)" in "".join(server.log), "the log says why")
             self.expect_as_cold(second, following)
         with Server(BINARY, *tight) as server:
             again = server.json("POST", "/v1/chat/completions", following)
@@ -252,257 +195,11 @@ class Histories(WithCold):
             data = json.dumps(ask).encode()
             connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
                                b"Content-Length: %d\r\n\r\n%s" % (len(data), data))
-            until(lambda: self.server.metric("queue_running") == 1, "it runs")
+            wait_until(lambda: self.server.metric("queue_running") == 1, "it runs")
             time.sleep(1)
-        until(lambda: self.server.metric("queue_running") == 0, "it is cancelled")
+        wait_until(lambda: self.server.metric("queue_running") == 0, "it is cancelled")
         reply = self.server.json("POST", "/v1/chat/completions", ask)
         self.assertGreaterEqual(cached(reply), 512)
-
-
-class Agents(unittest.TestCase):
-    """Twenty turns of an agent, with sub-agents, titles and memory notes beside them."""
-
-    SYSTEM = [{"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.197.{};"},
-              {"type": "text", "text": "You are a careful agent."},
-              {"type": "text", "text": words(1500, 100)}]
-    TOOL = {"name": "get_weather", "description": words(400, 101),
-            "input_schema": WEATHER["function"]["parameters"]}
-
-    def ask(self, server, code, messages, tools=True, session="s", agent=None, system=None):
-        body = {"model": "claude", "max_tokens": 16, "temperature": 0, "messages": messages,
-                "system": json.loads(json.dumps(system or self.SYSTEM).replace("{}", code))}
-        if tools:
-            body["tools"] = [self.TOOL]
-        headers = {"X-Claude-Code-Session-Id": session}
-        if agent:
-            headers["x-claude-code-agent-id"] = agent
-        return server.json("POST", "/v1/messages", body, headers)
-
-    def session(self, server, path=None):
-        """Runs it; yields the bytes written to disk after each turn."""
-        written = []
-        messages = [user("Begin. " + words(60, 102))]
-        for turn in range(20):
-            reply = self.ask(server, "abc", messages)
-            messages.append({"role": "assistant", "content": reply["content"]})
-            if turn % 5 == 1:
-                notes = [user("Look. " + words(40, turn))]
-                for step in range(4):
-                    helped = self.ask(server, "def", notes, agent=f"a{turn}",
-                                      system=[{"type": "text", "text": words(700, 103)}])
-                    notes.append({"role": "assistant", "content": helped["content"]})
-                    notes.append(user(f"Step {step}. " + words(20, 1000 * turn + step)))
-            if turn % 3 == 0:
-                self.ask(server, "ghi", [user(f"Title of {words(30, 5000 + turn)}")], tools=False,
-                         system=[{"type": "text", "text": "Write a title. " + words(150, 104)}])
-            messages.append(user(f"Turn {turn}. " + words(25, 9000 + turn)))
-            if path:
-                written.append(prefix_status(server)["disk"]["bytes_written"])
-        return written
-
-    def test_nearly_all_that_can_be_served_is(self):
-        with Server(BINARY) as server:
-            self.ask(server, "abc", [user("Begin. " + words(60, 102))])
-            before = prefix_status(server)
-            self.session(server)
-            after = prefix_status(server)
-            known = after["tokens_known"] - before["tokens_known"]
-            served = after["tokens_served"] - before["tokens_served"]
-            print(f"ample memory: served {served} of {known}, "
-                  f"asked {after['tokens_asked'] - before['tokens_asked']}")
-            self.assertGreaterEqual(served, 0.95 * known)
-            self.assertEqual(sum(after["evicted"].values()), 0)
-            ample = known
-            # Another session of another day shares tools and system.
-            reply = self.ask(server, "xyz", [user("Hello.")], session="t")
-            usage = reply["usage"]
-            self.assertGreater(usage["cache_read_input_tokens"], 10 * usage["input_tokens"])
-        # The same within a third of the memory that it would like.
-        tight = after["bytes"] / 3 / 1e9
-        with Server(BINARY, "--prefix-cache-memory-gb", tight) as server:
-            self.ask(server, "abc", [user("Begin. " + words(60, 102))])
-            before = prefix_status(server)
-            self.session(server)
-            after = prefix_status(server)
-            served = after["tokens_served"] - before["tokens_served"]
-            print(f"in {after['budget_bytes']} bytes: served {served} of {ample}, "
-                  f"evicted {after['evicted']}")
-            self.assertGreater(sum(after["evicted"].values()), 20)
-            # What went first is read again.
-            self.assertGreaterEqual(served, 0.95 * ample)
-            self.assertLessEqual(after["bytes"], after["budget_bytes"])
-            reply = self.ask(server, "xyz", [user("Hello.")], session="t")
-            usage = reply["usage"]
-            self.assertGreater(usage["cache_read_input_tokens"], 10 * usage["input_tokens"])
-
-    def test_a_turn_writes_little(self):
-        path = directory("agent")
-        with Server(BINARY, *disk_flags(path)) as server:
-            written = self.session(server, path)
-            print(f"MB written after each turn: {[round(b / 1e6, 1) for b in written]}")
-            # A head of 0.75 MB each time, and 2.1 kB for each token that was read or made, once.
-            status = prefix_status(server)
-            tokens = status["tokens_asked"] - status["tokens_served"] + 16 * status["requests"]
-            self.assertLess(written[-1], 1e6 * status["disk"]["saved"] + 2500 * tokens)
-        with Server(BINARY, *disk_flags(path)) as server:
-            status = prefix_status(server)["disk"]
-            print(f"on disk: {status['states']} states, {status['bytes']} bytes")
-            reply = self.ask(server, "abc", [user("Begin. " + words(60, 102))])
-            self.assertGreater(reply["usage"]["cache_read_input_tokens"], 1000)
-
-
-class Recorded(unittest.TestCase):
-    """Sessions of agents as they were recorded; their replies are not ours."""
-
-    def replay(self, name):
-        known = served = 0
-        sessions = set()
-        with Server(BINARY, "--max-context", 65536) as server:
-            for request in turns(name):
-                body = {**request["body"], "stream": False}
-                body["max_output_tokens" if "input" in body else "max_tokens"] = 8
-                # Whether replies can be held to a schema is no matter here.
-                body.get("output_config", {}).pop("format", None)
-                # A sub-agent with tools of its own begins a session of its own.
-                session = (request["session"], len(body.get("tools", [])))
-                before = prefix_status(server)
-                server.json("POST", request["path"], body, request["headers"])
-                after = prefix_status(server)
-                if session in sessions:
-                    known += after["tokens_known"] - before["tokens_known"]
-                    served += after["tokens_served"] - before["tokens_served"]
-                sessions.add(session)
-        share = known / after["tokens_asked"]
-        print(f"{name}: served {served} of {known} tokens, {share:.0%} of all; {after['states']} "
-              f"states in {after['bytes']} of {after['budget_bytes']} bytes")
-        self.assertGreater(share, 0.5)
-        self.assertGreaterEqual(served, 0.95 * known)
-        self.assertLessEqual(after["bytes"], after["budget_bytes"])
-
-    def test_claude_code(self):
-        self.replay("claude_code")
-
-    def test_codex(self):
-        self.replay("codex")
-
-
-class Disk(unittest.TestCase):
-    ASK = chat([user(words(700, 20))])
-
-    def setUp(self):
-        self.path = directory("prefixes")
-        with Server(BINARY, "--no-prefix-cache") as cold:
-            self.first = cold.json("POST", "/v1/chat/completions", self.ASK)
-            self.next = chat([*self.ASK["messages"], answer_of(self.first), user("And then?")])
-            self.second = cold.json("POST", "/v1/chat/completions", self.next)
-
-    def begin(self, *flags):
-        with Server(BINARY, *disk_flags(self.path, *flags)) as server:
-            reply = server.json("POST", "/v1/chat/completions", self.ASK)
-            self.assertEqual(answer_of(reply), answer_of(self.first))
-            self.reached = reached(reply)
-        # SIGTERM wrote it.
-        return {file.name: file.read_bytes() for file in self.path.iterdir()}
-
-    def go_on(self, server, expect=None):
-        reply = server.json("POST", "/v1/chat/completions", self.next)
-        self.assertEqual(answer_of(reply), answer_of(self.second))
-        if expect is not None:
-            self.assertEqual(cached(reply), expect)
-        return reply
-
-    def test_a_restart(self):
-        self.begin()
-        with Server(BINARY, *disk_flags(self.path)) as server:
-            self.go_on(server, self.reached)
-            until(lambda: "(disk, turn 2)" in "".join(server.log), "the log says why")
-        # Another compute mode has other bits.
-        with Server(BINARY, *disk_flags(self.path), "--compute", "exact") as server:
-            reply = server.json("POST", "/v1/chat/completions", self.next)
-            self.assertEqual(cached(reply), 0)
-
-    def test_no_store(self):
-        with Server(BINARY, *disk_flags(self.path)) as server:
-            server.json("POST", "/v1/chat/completions", self.ASK, {"Cache-Control": "no-store"})
-        self.assertEqual([file.name for file in self.path.iterdir()], ["lock"])
-
-    def test_damage_of_every_kind(self):
-        files = self.begin()
-        rng = random.Random(1)
-        for round in range(6):
-            for name, contents in files.items():
-                (self.path / name).write_bytes(contents)
-            for extra in self.path.iterdir():
-                if extra.name not in files:
-                    extra.unlink()
-            victim = rng.choice([name for name in files if name != "lock"])
-            data = bytearray(files[victim])
-            if round % 3 == 2:
-                data = data[:rng.randrange(len(data))]
-            else:
-                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-            (self.path / victim).write_bytes(data)
-            (self.path / "notes.txt").write_text("mine")
-            with Server(BINARY, *disk_flags(self.path)) as server:
-                self.go_on(server)
-                status = prefix_status(server)["disk"]
-                self.assertGreater(status["damaged"], 0, victim)
-                self.assertTrue(status["last_reason"], victim)
-            self.assertEqual((self.path / "notes.txt").read_text(), "mine")
-
-    def test_directories_that_cannot_be_used(self):
-        file = SCRATCH / "a-file"
-        file.write_text("x")
-        for path in (file, "/proc/nowhere", "/sys"):
-            with Server(BINARY, *disk_flags(path)) as server:
-                self.go_on(server)
-                self.assertTrue(prefix_status(server)["disk"]["problem"])
-                self.assertTrue(any("no prefix cache on disk" in line for line in server.log))
-
-    def test_two_processes(self):
-        with Server(BINARY, *disk_flags(self.path)), \
-                Server(BINARY, *disk_flags(self.path)) as second:
-            self.go_on(second)
-            self.assertIn("process", prefix_status(second)["disk"]["problem"])
-            clear = subprocess.run([BINARY, "prefix-cache", "--dir", self.path, "--clear"],
-                                   capture_output=True, text=True)
-            self.assertEqual(clear.returncode, 1)
-
-    def test_the_command(self):
-        self.begin()
-        def command(*flags):
-            return subprocess.run([BINARY, "prefix-cache", "--dir", self.path, *flags],
-                                  capture_output=True, text=True, check=True).stdout
-        listed = json.loads(command("--json"))
-        states = [file for file in listed["files"] if "tokens" in file]
-        self.assertIn(self.reached, [file["tokens"] for file in states])
-        self.assertIn(f"{len(states)} states", command())
-        self.assertGreater(json.loads(command("--clear", "--json"))["removed_bytes"], 0)
-        self.assertEqual(json.loads(command("--json"))["files"], [])
-
-    def test_clocks_that_jump(self):
-        self.begin()
-        day = 24 * 3600
-        for days, expect in ((10_000, self.reached), (-10, self.reached), (-40, 0)):
-            for file in self.path.iterdir():
-                os.utime(file, (time.time() + days * day,) * 2)
-            with Server(BINARY, *disk_flags(self.path)) as server:
-                self.go_on(server, expect)
-
-    def test_a_full_disk(self):
-        self.path.mkdir(parents=True)
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", self.path],
-                          capture_output=True).returncode != 0:
-            self.skipTest("needs the right to mount")
-        try:
-            with Server(BINARY, *disk_flags(self.path)) as server:
-                server.json("POST", "/v1/chat/completions", self.ASK)
-                until(lambda: prefix_status(server)["disk"]["last_reason"], "the reason is told")
-                self.assertIn("left", prefix_status(server)["disk"]["last_reason"])
-                self.go_on(server)
-            self.assertEqual([file.name for file in self.path.iterdir()], ["lock"])
-        finally:
-            subprocess.run(["umount", self.path], check=True)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ if "--kills" in sys.argv:
     KILLS = int(sys.argv[at + 1])
     del sys.argv[at:at + 2]
 
+from prefix_talk import words  # noqa: E402
 from program import BINARY, SCRATCH, main  # noqa: E402
 from serving import GREEDY, Server  # noqa: E402
 
@@ -27,12 +28,6 @@ SECONDS = 50
 LEAST = 10
 QUOTA_GB = 0.02
 CONVERSATIONS, TURNS = 4, 6
-WORDS = "one two three four five six seven eight nine ten fox owl river stone".split()
-
-
-def words(count, seed):
-    rng = random.Random(seed)
-    return " ".join(rng.choice(WORDS) for _ in range(count))
 
 
 def ask(server, messages):

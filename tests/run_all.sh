@@ -59,6 +59,8 @@ stage "measuring commands" "$python" tests/measuring_test.py "$build/slotstream"
 stage "memory" "$python" tests/memory_test.py "$build/slotstream" "$scratch"
 stage "server" "$python" tests/server_test.py "$build/slotstream" "$scratch"
 stage "prefix cache" "$python" tests/prefix_cache_test.py "$build/slotstream" "$scratch"
+stage "prefix cache, agents" "$python" tests/prefix_agents_test.py "$build/slotstream" "$scratch"
+stage "prefix cache, disk" "$python" tests/prefix_disk_test.py "$build/slotstream" "$scratch"
 stage "prefix cache, killed" "$python" tests/prefix_kill_test.py "$build/slotstream" "$scratch"
 stage "page, modules" node --test tests/page/*.mjs
 stage "page, in a browser" "$python" tests/page_test.py "$build/slotstream" "$scratch"
