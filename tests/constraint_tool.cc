@@ -3,11 +3,13 @@
 //   {"tools": [T], "seed": 1} -> {"text": ...}  tool calls, as the model would write them
 // "strict": false leaves out what a tool's schema can't keep. "soft": from so many tokens on, what
 // closes things is preferred (default 60). "most": a reply ends after so many (default 20000).
-// Answers have the nanoseconds of each mask, what memory has grown by at most since the tokenizer
+// Answers have the nanoseconds of each mask, the most work of one ("work") and its bound
+// ("most_work"), what memory has grown by at most since the tokenizer
 // was there ("grown") and what it may ("planned"); errors are {"error": ...}.
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -68,6 +70,7 @@ Result<Json> Draw(VocabularyIndex& index, const Json& question) {
   const size_t soft = question.value("soft", size_t{60});
   std::string text;
   Json nanos = Json::array();
+  uint64_t work = 0;
   std::vector<float> logits;
   const size_t most = question.value("most", size_t{20'000});
   for (size_t count = 0; !run.Finished() && count < most; ++count) {
@@ -75,6 +78,7 @@ Result<Json> Draw(VocabularyIndex& index, const Json& question) {
     const auto start = Steady::now();
     run.Filter(logits);
     nanos.push_back((Steady::now() - start).count());
+    work = std::max(work, run.mask_work());
     std::vector<uint32_t> ids, closing;
     for (uint32_t id = 0; id < logits.size(); ++id) {
       if (logits[id] != 0) continue;
@@ -92,6 +96,8 @@ Result<Json> Draw(VocabularyIndex& index, const Json& question) {
               {"ended", run.MayEnd()},
               {"compile", compiled.count()},
               {"nanos", nanos},
+              {"work", work},
+              {"most_work", MostMaskWork(tokenizer.vocab_size())},
               {"planned", ConstraintBytes(tokenizer.vocab_size())}};
 }
 

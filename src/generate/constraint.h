@@ -38,6 +38,8 @@ class ConstraintRun {
 
   // Logits of tokens that can't follow become minus infinity. There is always one that can.
   void Filter(std::span<float> logits);
+  // What the last mask cost at most, see MostMaskWork.
+  uint64_t mask_work() const { return masks_.work(); }
   // Follows `id`; false, and nothing changed, where it can't follow.
   bool Accept(uint32_t id);
 

@@ -1,5 +1,6 @@
 #include "generate/constraint_memory.h"
 
+#include "generate/class_trie.h"
 #include "generate/grammar.h"
 #include "generate/vocabulary_index.h"
 
@@ -14,8 +15,13 @@ uint64_t ConstraintBytes(size_t vocab_size) {
   // Fewer than one token in 16 is long, pending or has its like among a text's ends.
   const uint64_t text = mask + vocab_size / 16 * sizeof(TextTokens::Stay);
   const uint64_t levels = TextTokens::kLong * mask;
+  // Its nodes, tokens in lists, ends, and what it is made from.
+  const uint64_t making = 160;
+  const uint64_t classes = kMostClassTries * (MostClassNodes(vocab_size) * ClassTrie::kNodeBytes +
+                                              vocab_size * 2 * sizeof(uint32_t)) +
+                           MostClassNodes(vocab_size) * making;
   const uint64_t logits = vocab_size * sizeof(float);
-  return grammar + vocab_size * trie + kMostTexts * text + kMostLevels * levels +
+  return grammar + vocab_size * trie + kMostTexts * text + kMostLevels * levels + classes +
          MostMaskBytes(vocab_size) + kMostFrameBytes + kMostScratchBytes + kMostPatternBytes +
          logits;
 }

@@ -255,5 +255,65 @@ TEST(ConstraintProperty, MasksAgreeWithTheMachine) {
   }
 }
 
+ReplyShape CallShape(const Json& parameter) {
+  ReplyShape shape;
+  shape.calls = ReplyShape::Calls::kForced;
+  shape.tools = Json::array(
+      {{{"type", "function"},
+        {"function",
+         {{"name", "f"},
+          {"parameters",
+           {{"type", "object"}, {"properties", {{"a", parameter}}}, {"required", {"a"}}}}}}}});
+  shape.strict = {"f"};
+  return shape;
+}
+
+// Patterns wide enough to go by classes of characters, narrow ones, and several at once.
+TEST(ConstraintProperty, MasksOfPatternsAgreeWithTheMachine) {
+  const auto text = [](const char* pattern, Json more = Json::object()) {
+    more["type"] = "string";
+    more["pattern"] = pattern;
+    return more;
+  };
+  const std::vector<Json> texts = {text("^[^<>]*$"),
+                                   text("^[^<>]*$", {{"maxLength", 7}, {"minLength", 3}}),
+                                   text("^(é[^é]{0,3}|[a-z ]+|\\\\\"?)*$"),
+                                   text("^[^a-f]{2,30}[0-9]$"),
+                                   text("^[\\u4e00-\\u9fff\\w -]*€?$", {{"maxLength", 20}}),
+                                   {{"type", "string"}, {"format", "email"}},
+                                   {{"type", "string"}, {"format", "date"}}};
+  std::vector<ReplyShape> shapes;
+  for (const Json& one : texts) {
+    shapes.push_back(SchemaShape({{"type", "array"}, {"items", one}, {"maxItems", 3}}));
+    shapes.push_back(CallShape(one));
+  }
+  shapes.push_back(SchemaShape({{"anyOf", {texts[1], texts[2], texts[3], texts[4]}}}));
+  std::mt19937 rng(7);
+  size_t wide = 0;
+  for (const ReplyShape& shape : shapes) {
+    const auto constraint = MakeConstraint(shape);
+    ASSERT_TRUE(constraint) << constraint.error().message << shape.schema;
+    ConstraintRun run(**constraint, MiniatureIndex(), {StopId()}, false);
+    std::string so_far;
+    for (int step = 0; step < 16 && !run.Finished(); ++step) {
+      const auto state = run.state();
+      const std::vector<uint32_t> allowed = Allowed(run);
+      ASSERT_FALSE(allowed.empty());
+      wide += allowed.size() > 1000;
+      std::vector<uint32_t> accepted;
+      for (uint32_t id = 0; id < Miniature().vocab_size(); ++id) {
+        if (run.Accept(id)) accepted.push_back(id);
+        run.Restore(state);
+      }
+      ASSERT_EQ(allowed, accepted) << shape.schema << shape.tools << so_far;
+      const uint32_t id = allowed[rng() % allowed.size()];
+      if (id == StopId()) break;
+      ASSERT_TRUE(run.Accept(id));
+      so_far += *Miniature().TokenBytes(id);
+    }
+  }
+  EXPECT_GT(wide, 40u);
+}
+
 }  // namespace
 }  // namespace slotstream::generate

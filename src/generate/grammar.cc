@@ -49,6 +49,22 @@ NodeId Grammar::Add(Node node) {
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
+uint64_t Grammar::bytes() const {
+  // Nodes have lists of nodes besides; a pattern's state has ranges and ways.
+  constexpr uint64_t of_node = 2 * sizeof(Node) + sizeof(uint32_t), of_state = 160, of_word = 64;
+  uint64_t bytes = nodes_.size() * of_node;
+  for (const Node& node : nodes_) {
+    if (const auto* words = std::get_if<WordsNode>(&node)) {
+      for (const std::string& word : words->words) bytes += of_word + word.size();
+    } else if (const auto* object = std::get_if<ObjectNode>(&node)) {
+      for (const std::string& key : object->keys) bytes += of_word + key.size();
+    } else if (const auto* text = std::get_if<TextNode>(&node)) {
+      if (text->pattern != nullptr) bytes += text->pattern->size() * of_state;
+    }
+  }
+  return bytes;
+}
+
 uint32_t Grammar::Measure(const Node& node) const {
   const auto deepest = [this](const std::vector<NodeId>& ids, size_t count) {
     uint32_t result = 0;

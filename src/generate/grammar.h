@@ -87,6 +87,8 @@ class Grammar {
 
   const Node& node(NodeId id) const { return nodes_[id]; }
   size_t size() const { return nodes_.size(); }
+  // About what it takes in memory, patterns included.
+  uint64_t bytes() const;
   NodeId root() const { return root_; }
   NodeId gap() const { return gap_; }
   // The fewest levels of objects and lists that the node needs; more than kDeepestReply: there is

@@ -1,5 +1,6 @@
 #include "generate/grammar_machine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "generate/constraint_memory.h"
@@ -21,10 +22,15 @@ GrammarMachine::GrammarMachine(const Grammar& grammar, const std::map<std::strin
     const auto* text = std::get_if<TextNode>(&grammar.node(id));
     if (text != nullptr && text->pattern != nullptr) {
       patterns_.try_emplace(id, *text->pattern, pattern_bytes_);
+      const auto& classes = text->pattern->classes();
+      pattern_classes_.insert(pattern_classes_.end(), classes.begin(), classes.end());
     }
     if (tag == nullptr) continue;
     if (const auto found = tags.find(tag->text); found != tags.end()) tag_ids_[id] = found->second;
   }
+  std::ranges::sort(pattern_classes_);
+  const auto [last, end] = std::ranges::unique(pattern_classes_);
+  pattern_classes_.erase(last, end);
 }
 
 Stacks GrammarMachine::Start(FrameStore& frames, NodeId node) {

@@ -25,6 +25,7 @@ uint64_t GrammarMachine::Run::SeenCount(const Frame& frame) const {
 
 uint64_t GrammarMachine::Run::Missing(const ObjectNode& object, const Frame& frame) const {
   uint64_t missing = 0;
+  LookedAt(object.keys.size());
   for (size_t i = 0; i < object.keys.size(); ++i) missing += object.required[i] && !Seen(frame, i);
   return missing;
 }
@@ -50,13 +51,13 @@ bool GrammarMachine::Run::MayAddOther(const ObjectNode& object, const Frame& fra
 bool GrammarMachine::Run::MayAddOneOf(const ObjectNode& object, const Frame& frame,
                                       Range range) const {
   const bool room = HasRoom(object, frame, true);
-  for (size_t i = range.low; i < range.high; ++i) {
-    if (!Seen(frame, i) && (room || object.required[i]) &&
-        CanEnter(object.values[i], frame.depth)) {
-      return true;
-    }
+  size_t i = range.low;
+  while (i < range.high && (Seen(frame, i) || !(room || object.required[i]) ||
+                            !CanEnter(object.values[i], frame.depth))) {
+    ++i;
   }
-  return false;
+  LookedAt(i - range.low);
+  return i < range.high;
 }
 
 Range GrammarMachine::Run::AllKeys(const ObjectNode& object) {

@@ -46,6 +46,7 @@ bool GrammarMachine::Run::CanEnter(NodeId node, uint32_t depth) const {
 }
 
 void GrammarMachine::Run::Enter(NodeId id, FrameId below) {
+  machine.work_ += kEntered;
   const uint8_t depth = frames.at(below).depth;
   if (!CanEnter(id, depth)) return;
   Frame frame{.below = below, .node = id};
@@ -137,9 +138,10 @@ void GrammarMachine::Run::Words(const WordsNode& node, Frame frame, Range range)
   }
   if (!node.next.empty()) {
     const auto possible = [&](NodeId next) { return CanEnter(next, frames.at(frame.below).depth); };
-    if (std::none_of(node.next.begin() + range.low, node.next.begin() + range.high, possible)) {
-      return;
-    }
+    const auto low = node.next.begin() + range.low, high = node.next.begin() + range.high;
+    const auto found = std::find_if(low, high, possible);
+    LookedAt(static_cast<size_t>(found - low));
+    if (found == high) return;
   }
   frame.at = Pack(range);
   Add(frame);
@@ -147,6 +149,7 @@ void GrammarMachine::Run::Words(const WordsNode& node, Frame frame, Range range)
 
 void GrammarMachine::Run::StepFrame(FrameId id, uint8_t byte) {
   if (id == kBottom) return;
+  machine.work_ += kFrameStep;
   const Frame frame = frames.at(id);
   const Node& node = grammar.node(frame.node);
   if (const auto* text = std::get_if<TextNode>(&node)) {

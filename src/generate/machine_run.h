@@ -49,6 +49,8 @@ struct GrammarMachine::Run {
 
   Run(GrammarMachine& owner, FrameStore& store, Stacks& result);
 
+  // So many parts of a node, one after another.
+  void LookedAt(size_t parts) const { machine.work_ += parts / kLooks; }
   void Add(const Frame& frame);
   void Keep(FrameId id);
   bool CanEnter(NodeId node, uint32_t depth) const;

@@ -20,8 +20,10 @@ void GrammarMachine::Run::AddText(const TextNode& text, const Frame& frame) {
 }
 
 void GrammarMachine::Run::StepPattern(const TextNode& text, Frame frame, uint8_t byte) {
+  PatternRun& pattern = machine.patterns_.at(frame.node);
   PatternTextState state{frame.phase, static_cast<uint32_t>(frame.at), frame.y};
-  switch (StepPatternText(text.form, machine.patterns_.at(frame.node), state, byte)) {
+  machine.work_ += pattern.StepWork(state.set);
+  switch (StepPatternText(text.form, pattern, state, byte)) {
     case ScanStep::Kind::kReject:
       return;
     case ScanStep::Kind::kEnd:

@@ -1,6 +1,7 @@
 #include "generate/pattern.h"
 
 #include <algorithm>
+#include <bitset>
 #include <utility>
 
 #include "generate/pattern_parser.h"
@@ -177,8 +178,28 @@ uint32_t PatternRun::Intern(std::vector<uint32_t> from) {
     }
     set.complete = set.complete || id == pattern_.end_;
   }
+  Measure(set);
   sets_.push_back(std::move(set));
   return found->second;
+}
+
+void PatternRun::Measure(Set& set) const {
+  // More than the hexadecimal digits of both cases: what is narrower leaves few tokens.
+  constexpr size_t narrow = 24;
+  std::bitset<128> ascii;
+  uint64_t looked_at = 0;  // ranges, and ways behind them
+  for (uint32_t id : set.readers) {
+    const Pattern::State& state = pattern_.states_[id];
+    looked_at += state.ranges.size() + 1;
+    for (const CharRange& range : state.ranges) {
+      if (ascii.count() > narrow) break;
+      for (char32_t c = range.first; c <= range.second && c < ascii.size(); ++c) ascii.set(c);
+    }
+  }
+  set.wide = ascii.count() > narrow;
+  // A set without kept steps is one state, but what follows from it may be all of them.
+  if (set.steps.empty()) looked_at += pattern_.states_.size() / 8;
+  set.step_work = 1 + looked_at / 4;
 }
 
 uint32_t PatternRun::Step(uint32_t set, char32_t character) {

@@ -33,6 +33,9 @@ class Pattern {
 
   bool possible() const { return states_[start_].shortest != kNever; }
   size_t size() const { return states_.size(); }
+  // The first characters of classes, rising, from 0 on: all states read all of a class or nothing
+  // of it.
+  const std::vector<char32_t>& classes() const { return classes_; }
 
  private:
   friend class PatternRun;
@@ -53,8 +56,7 @@ class Pattern {
 
   std::vector<State> states_;
   uint32_t start_ = 0, end_ = 0;
-  // The first characters of classes: all states read all of a class or nothing of it.
-  std::vector<char32_t> classes_;
+  std::vector<char32_t> classes_;  // see classes()
 };
 
 // Sets of a pattern's states, numbered as they are met. One thread.
@@ -70,15 +72,22 @@ class PatternRun {
   // Some character from `low` to `high` can follow.
   bool CanRead(uint32_t set, char32_t low, char32_t high) const;
   bool Complete(uint32_t set) const { return sets_[set].complete; }
+  // Reads so much of ASCII that most of a vocabulary follows.
+  bool Wide(uint32_t set) const { return sets_[set].wide; }
+  // What a step from here may cost at most, whether it was taken before or not, where a step that
+  // was is 1: so that work can be bounded by numbers that depend on the text alone.
+  uint64_t StepWork(uint32_t set) const { return sets_[set].step_work; }
 
  private:
   struct Set {
     std::vector<uint32_t> readers;  // states that read
-    bool complete = false;
+    bool complete = false, wide = false;
+    uint64_t step_work = 1;
     std::vector<uint32_t> steps;  // by a character's class, see kUnknown; empty: not kept
   };
   static constexpr uint32_t kUnknown = kDead - 1;  // not taken yet
   uint32_t Intern(std::vector<uint32_t> from);
+  void Measure(Set& set) const;
 
   const Pattern& pattern_;
   size_t& bytes_;

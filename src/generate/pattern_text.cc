@@ -10,7 +10,6 @@ namespace {
 
 using Kind = ScanStep::Kind;
 
-constexpr uint8_t kBehindBackslash = 4;
 constexpr unsigned kLengthShift = 24;
 // The first character that needs so many bytes.
 constexpr std::array<char32_t, 5> kFirstOfLength = {0, 0, 0x80, 0x800, 0x10000};
@@ -18,38 +17,23 @@ constexpr std::pair<char, char32_t> kEscapes[] = {{'"', '"'},  {'\\', '\\'}, {'/
                                                   {'b', '\b'}, {'f', '\f'},  {'n', '\n'},
                                                   {'r', '\r'}, {'t', '\t'}};
 
-Kind Read(PatternRun& run, PatternTextState& state, char32_t character) {
-  const uint32_t next = run.Step(state.set, character);
-  if (next == PatternRun::kDead) return Kind::kReject;
-  state = {0, 0, next};
-  return Kind::kStay;
-}
-
-// A character of several bytes, of which the last is not there yet.
-Kind Await(PatternRun& run, const PatternTextState& state) {
-  const unsigned shift = 6u * state.part;
-  const char32_t bits = state.bits & ((1u << kLengthShift) - 1);
-  const char32_t low =
-      std::max<char32_t>(bits << shift, kFirstOfLength[state.bits >> kLengthShift]);
-  const char32_t high = std::min<char32_t>((bits << shift) | ((1u << shift) - 1), kLastCharacter);
-  return low <= high && run.CanRead(state.set, low, high) ? Kind::kStay : Kind::kReject;
-}
-
-Kind Lead(PatternRun& run, PatternTextState& state, uint8_t byte) {
+PatternTextStep Lead(PatternTextState& state, uint8_t byte) {
   const unsigned length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
-  if (byte < 0xC2 || byte > 0xF4) return Kind::kReject;
+  if (byte < 0xC2 || byte > 0xF4) return {};
   state.part = static_cast<uint8_t>(length - 1);
   state.bits = length << kLengthShift | (byte & (0x7Fu >> length));
-  return Await(run, state);
+  return {PatternTextStep::Kind::kWithin};
 }
 
-Kind Continue(PatternRun& run, PatternTextState& state, uint8_t byte) {
-  if ((byte & 0xC0) != 0x80) return Kind::kReject;
+PatternTextStep Continue(PatternTextState& state, uint8_t byte) {
+  if ((byte & 0xC0) != 0x80) return {};
   const uint32_t length = state.bits >> kLengthShift << kLengthShift;
   const char32_t bits = (state.bits - length) << 6 | (byte & 0x3Fu);
-  if (--state.part == 0) return Read(run, state, bits);
   state.bits = length | bits;
-  return Await(run, state);
+  if (--state.part > 0) return {PatternTextStep::Kind::kWithin};
+  state.bits = 0;
+  if (bits < kFirstOfLength[length >> kLengthShift] || bits > kLastCharacter) return {};
+  return {PatternTextStep::Kind::kCharacter, bits};
 }
 
 }  // namespace
@@ -65,26 +49,56 @@ bool MayEndHere(TextForm form, const PatternRun& run, const PatternTextState& st
   return form == TextForm::kPlain && state.part == 0 && run.Complete(state.set);
 }
 
-ScanStep::Kind StepPatternText(TextForm form, PatternRun& run, PatternTextState& state,
-                               uint8_t byte) {
+bool MayGoOn(const PatternRun& run, const PatternTextState& state) {
   if (state.part == kBehindBackslash) {
-    for (const auto& [letter, character] : kEscapes) {
-      if (byte == static_cast<uint8_t>(letter)) return Read(run, state, character);
-    }
-    return Kind::kReject;
-  }
-  if (state.part > 0) return Continue(run, state, byte);
-  if (byte >= 0x80) return Lead(run, state, byte);
-  if (form == TextForm::kPlain) return Read(run, state, byte);
-  if (byte == '"') return run.Complete(state.set) ? Kind::kEnd : Kind::kReject;
-  if (byte == '\\') {
-    const bool any = std::ranges::any_of(kEscapes, [&](const auto& escape) {
+    return std::ranges::any_of(kEscapes, [&](const auto& escape) {
       return run.CanRead(state.set, escape.second, escape.second);
     });
-    state.part = kBehindBackslash;
-    return any ? Kind::kStay : Kind::kReject;
   }
-  return byte < 0x20 ? Kind::kReject : Read(run, state, byte);
+  const unsigned shift = 6u * state.part;
+  const char32_t bits = state.bits & ((1u << kLengthShift) - 1);
+  const char32_t low =
+      std::max<char32_t>(bits << shift, kFirstOfLength[state.bits >> kLengthShift]);
+  const char32_t high = std::min<char32_t>((bits << shift) | ((1u << shift) - 1), kLastCharacter);
+  return low <= high && run.CanRead(state.set, low, high);
+}
+
+PatternTextStep ReadCharacter(TextForm form, PatternTextState& state, uint8_t byte) {
+  if (state.part == kBehindBackslash) {
+    for (const auto& [letter, character] : kEscapes) {
+      if (byte != static_cast<uint8_t>(letter)) continue;
+      state.part = 0;
+      return {PatternTextStep::Kind::kCharacter, character};
+    }
+    return {};
+  }
+  if (state.part > 0) return Continue(state, byte);
+  if (byte >= 0x80) return Lead(state, byte);
+  if (form == TextForm::kPlain) return {PatternTextStep::Kind::kCharacter, byte};
+  if (byte == '"') return {PatternTextStep::Kind::kQuote};
+  if (byte == '\\') {
+    state.part = kBehindBackslash;
+    return {PatternTextStep::Kind::kWithin};
+  }
+  if (byte < 0x20) return {};
+  return {PatternTextStep::Kind::kCharacter, byte};
+}
+
+ScanStep::Kind StepPatternText(TextForm form, PatternRun& run, PatternTextState& state,
+                               uint8_t byte) {
+  const PatternTextStep step = ReadCharacter(form, state, byte);
+  switch (step.kind) {
+    case PatternTextStep::Kind::kReject:
+      return Kind::kReject;
+    case PatternTextStep::Kind::kWithin:
+      return MayGoOn(run, state) ? Kind::kStay : Kind::kReject;
+    case PatternTextStep::Kind::kCharacter:
+      state.set = run.Step(state.set, step.character);
+      return state.set == PatternRun::kDead ? Kind::kReject : Kind::kStay;
+    case PatternTextStep::Kind::kQuote:
+      break;
+  }
+  return run.Complete(state.set) ? Kind::kEnd : Kind::kReject;
 }
 
 }  // namespace slotstream::generate

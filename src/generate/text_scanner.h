@@ -13,7 +13,7 @@ enum class TextForm : uint8_t {
   kKeyInCall,
   kRaw,      // a parameter that is a string: all up to "\n</parameter>", control characters apart
   kGuessed,  // as kRaw, but nothing that text::CoerceParameter takes for another type
-  kPlain,    // a parameter that a pattern governs, without the end of its frame; not scanned
+  kPlain,  // a parameter that a pattern governs, up to the "\n</parameter>" behind it; not scanned
 };
 // States are small numbers, below this.
 inline constexpr int kScanStates = 64;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "generate/class_trie.h"
 #include "generate/constraint_memory.h"
 
 namespace slotstream::generate {
@@ -140,6 +141,17 @@ std::shared_ptr<const TokenMask> VocabularyIndex::Within(TextForm form, uint8_t 
     levels = std::move(made);
   }
   return {levels, &(*levels)[most]};
+}
+
+std::shared_ptr<const ClassTrie> VocabularyIndex::Classes(TextForm form,
+                                                          const std::vector<char32_t>& classes) {
+  const auto key = std::pair(form, classes);
+  if (const auto known = classes_.find(key); known != classes_.end()) return known->second;
+  if (classes_.size() >= kMostClassTries) classes_.clear();
+  const size_t vocab_size = tokenizer_.vocab_size();
+  auto made = ClassTrie::Make(trie_, form, classes, vocab_size, MostClassNodes(vocab_size));
+  classes_[key] = made;
+  return made;
 }
 
 }  // namespace slotstream::generate

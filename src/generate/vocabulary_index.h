@@ -17,6 +17,8 @@
 
 namespace slotstream::generate {
 
+class ClassTrie;
+
 // Nodes in preorder: the first child of a node is the next one, its next sibling is at its end.
 // Node 0 is the root. Of tokens with the same bytes the lowest id counts.
 class TokenTrie {
@@ -73,6 +75,8 @@ class VocabularyIndex {
   // Of its `stays` those without pending bytes that add at most `most`, for texts near their
   // longest.
   std::shared_ptr<const TokenMask> Within(TextForm form, uint8_t state, uint64_t most);
+  // Null where the classes are so many that it would be little smaller than the trie.
+  std::shared_ptr<const ClassTrie> Classes(TextForm form, const std::vector<char32_t>& classes);
 
  private:
   using Key = std::pair<TextForm, uint8_t>;
@@ -84,6 +88,7 @@ class VocabularyIndex {
   std::vector<uint32_t> beyond_tags_;
   std::map<Key, std::shared_ptr<const TextTokens>> texts_;
   std::map<Key, std::shared_ptr<const Levels>> levels_;
+  std::map<std::pair<TextForm, std::vector<char32_t>>, std::shared_ptr<const ClassTrie>> classes_;
 };
 
 }  // namespace slotstream::generate
