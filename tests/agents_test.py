@@ -12,7 +12,8 @@ import threading
 import time
 
 from program import main
-from serving import MODEL, events
+from miniature import MODEL
+from serving import events
 from with_server import WithServer
 
 CONTEXT = 8192

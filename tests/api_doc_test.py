@@ -8,7 +8,8 @@ import json
 import re
 
 from program import main
-from serving import GREEDY, ROOT
+from miniature import ROOT
+from serving import GREEDY
 from with_server import WithServer
 
 MESSAGES = [{"role": "user", "content": "What is the capital of France?"}]

@@ -12,7 +12,7 @@ import unittest
 import jsonschema
 
 from schemas import PERSON
-from serving import MODEL
+from miniature import MODEL
 
 
 class Tool(unittest.TestCase):

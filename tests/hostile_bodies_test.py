@@ -13,7 +13,8 @@ import re
 import threading
 
 from program import main
-from serving import GREEDY, ROOT
+from miniature import ROOT
+from serving import GREEDY, PATIENCE
 from watched import Watched
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
@@ -101,7 +102,7 @@ class Posting(Watched):
     FLAGS = ("--max-context", CONTEXT)
 
     def setUp(self):
-        self.connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=120)
+        self.connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=PATIENCE)
 
     def tearDown(self):
         self.connection.close()

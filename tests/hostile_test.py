@@ -16,8 +16,8 @@ import threading
 import time
 
 from program import main
-from serving import events, golden
-from watched import Watched, wait_until
+from serving import events, golden, wait_until
+from watched import Watched
 
 FRANCE = "What is the capital of France?"
 WILD = {"messages": [{"role": "user", "content": "Tell me a story about a fox."}], "stream": True,
@@ -176,7 +176,7 @@ class Connections(Hostile):
             connection.sendall(b"GET /slotstream/status HTTP/1.1\r\nHost: x\r\n\r\n" * 200_000)
         except OSError:
             pass  # the server reads no further than it answers
-        self.assertLess(self.resident() - self.memory, 64 << 20)
+        self.assert_grown_by_less_than(64 << 20)
         reset(connection)
         # A stream first, whose end the next request waits for.
         first = post("/v1/chat/completions", {**WILD, "max_tokens": 5})
@@ -265,7 +265,7 @@ class Readers(Hostile):
             wait_until(lambda: self.server.metric("generations_cancelled_total") == cancelled + 1,
                        "the engine is free of a reply that nobody takes")
             self.assertEqual(self.answer(), golden(FRANCE)[0])
-        self.assertLess(self.resident() - self.memory, 64 << 20)
+        self.assert_grown_by_less_than(64 << 20)
 
     def test_many_who_never_read(self):
         asked = [self.slow_reader("/tokenize", {"content": "a b " * 100_000}) for _ in range(30)]

@@ -17,7 +17,8 @@ import tempfile
 import threading
 import unittest
 
-from program import BINARY, MODEL, SCRATCH, main
+from miniature import MODEL
+from program import BINARY, SCRATCH, main
 
 AGENT = """#!/bin/sh
 env > "$AGENT_LOG.env"

@@ -13,8 +13,8 @@ import subprocess
 import time
 import unittest
 
-from program import (BINARY, GOLDENS, MODEL, ROOT, SCRATCH, main, plain_cases, prompt_of, run,
-                     slotstream)
+from miniature import GOLDENS, MODEL, ROOT
+from program import BINARY, SCRATCH, main, plain_cases, prompt_of, run, slotstream
 
 # Which of `replay`'s policies evicts in the engine.
 ENGINE_POLICY = "slru"

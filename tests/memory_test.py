@@ -13,7 +13,8 @@ import time
 import unittest
 
 import memory_limits
-from program import BINARY, MODEL, SCRATCH, main, slotstream
+from miniature import MODEL
+from program import BINARY, SCRATCH, main, slotstream
 
 FORECASTS = ("decode", "prefill")
 

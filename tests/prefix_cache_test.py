@@ -12,8 +12,7 @@ import time
 from prefix_talk import (answer_of, cached, chat, directory, disk_flags, prefix_status, reached, total,
                          user, words)
 from program import BINARY, main
-from serving import GREEDY, WEATHER, Server, events
-from watched import wait_until
+from serving import GREEDY, WEATHER, Server, events, wait_until
 from with_server import WithServer
 
 

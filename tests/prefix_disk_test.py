@@ -16,8 +16,7 @@ import unittest
 from prefix_talk import (answer_of, cached, chat, directory, disk_flags, prefix_status, reached, user,
                          words)
 from program import BINARY, SCRATCH, main
-from serving import Server
-from watched import wait_until
+from serving import Server, wait_until
 
 
 class Disk(unittest.TestCase):

@@ -1,15 +1,13 @@
 """The program under test: its command line, and the miniature's expected replies."""
 
-import json
 import os
 import pathlib
 import subprocess
 import sys
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODEL = ROOT / "models" / "miniature"
-GOLDENS = json.loads((ROOT / "tests" / "goldens" / "miniature_greedy.json").read_text())
+from miniature import GOLDENS, MODEL
+
 # Of a script's command line: SLOTSTREAM SCRATCH [unittest arguments].
 BINARY = os.path.abspath(sys.argv[1])
 SCRATCH = pathlib.Path(sys.argv[2])

@@ -15,8 +15,9 @@ import subprocess
 import time
 import unittest
 
-from program import (BINARY, CLEAR_MARGIN, GOLDENS, MODEL, SCRATCH, answer_of, main, plain_cases,
-                     prompt_of, run, slotstream)
+from miniature import GOLDENS, MODEL
+from program import (BINARY, CLEAR_MARGIN, SCRATCH, answer_of, main, plain_cases, prompt_of, run,
+                     slotstream)
 
 MEGABYTE = 1_000_000
 

@@ -15,7 +15,8 @@ import time
 import unittest
 
 from program import BINARY, main
-from serving import GREEDY, MODEL, Server, events, golden
+from miniature import MODEL
+from serving import GREEDY, PATIENCE, Server, events, golden, wait_until
 from with_server import WithServer
 
 FRANCE = "What is the capital of France?"
@@ -28,14 +29,6 @@ STORY = {"messages": [{"role": "user", "content": "Tell me a story about a fox."
 
 def chat(content, **more):
     return {"messages": [{"role": "user", "content": content}], **GREEDY, **more}
-
-
-def wait_until(condition, what, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"never: {what}")
-        time.sleep(0.05)
 
 
 def start_stream(server, path="/v1/chat/completions", body=STORY):
@@ -179,10 +172,10 @@ class Hostile(WithServer):
         self.alive()
 
     def test_many_large_bodies(self):
-        # Nine times 31 MiB don't fit into what all may have together.
+        # Three times 31 MiB don't fit into what all may have together.
         connections = []
         head = b"POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (32 << 20)
-        for _ in range(9):
+        for _ in range(3):
             connection = self.server.open()
             connection.sendall(head)
             connection.sendall(b"[" * (31 << 20))
@@ -352,7 +345,7 @@ class Access(unittest.TestCase):
 
     def refused(self, *flags):
         result = subprocess.run([BINARY, "serve", "--model", MODEL, *map(str, flags)],
-                                capture_output=True, text=True, timeout=60)
+                                capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(result.returncode, 1, result.stderr)
         return result.stderr
 

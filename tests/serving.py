@@ -3,16 +3,19 @@
 import http.client
 import json
 import os
-import pathlib
 import re
 import signal
 import socket
 import subprocess
 import threading
+import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODEL = ROOT / "models" / "miniature"
-GOLDENS = json.loads((ROOT / "tests" / "goldens" / "miniature_greedy.json").read_text())
+from miniature import GOLDENS, MODEL
+
+# Seconds for what takes one: nothing is timed by it, and a sanitizer on a busy machine takes minutes.
+PATIENCE = 600
+# Resident memory is then mostly the sanitizer's.
+SANITIZED = "SLOTSTREAM_SANITIZED" in os.environ
 GREEDY = {"temperature": 0, "presence_penalty": 0}
 WEATHER = {"type": "function", "function": {
     "name": "get_weather", "description": "Get the weather in a city",
@@ -30,6 +33,14 @@ def golden(question, think=False):
     raise KeyError(question)
 
 
+def wait_until(condition, what):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"never: {what}")
+        time.sleep(0.05)
+
+
 class Server:
     """Runs until the with block ends; `flags` go to `slotstream serve`."""
 
@@ -41,8 +52,8 @@ class Server:
         self.listening, self.ready = threading.Event(), threading.Event()
         self.reader = threading.Thread(target=self.read_log)
         self.reader.start()
-        self.listening.wait(60)
-        if wait and not self.ready.wait(60):
+        self.listening.wait(PATIENCE)
+        if wait and not self.ready.wait(PATIENCE):
             raise AssertionError(f"not ready: {self.log}")
 
     def read_log(self):
@@ -60,7 +71,7 @@ class Server:
     def __exit__(self, *_):
         self.stop()
 
-    def stop(self, timeout=60):
+    def stop(self, timeout=PATIENCE):
         """The exit status after SIGTERM."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -77,7 +88,7 @@ class Server:
     def url(self):
         return f"http://127.0.0.1:{self.port}"
 
-    def ask(self, method, path, body=None, headers=None, timeout=120):
+    def ask(self, method, path, body=None, headers=None, timeout=PATIENCE):
         """(status, headers, body); a body that is no text or bytes is sent as JSON."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
@@ -95,11 +106,11 @@ class Server:
             raise AssertionError(f"{method} {path}: {got}, not {status}: {text}")
         return json.loads(text)
 
-    def open(self, timeout=60):
+    def open(self, timeout=PATIENCE):
         """A bare connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
 
-    def raw(self, data, timeout=60):
+    def raw(self, data, timeout=PATIENCE):
         """All that comes back for these bytes, until the server closes."""
         with self.open(timeout) as connection:
             connection.sendall(data)

@@ -16,7 +16,8 @@ import openai
 
 from program import main
 from schemas import PERSON
-from serving import GREEDY, MODEL as MODEL_DIR
+from miniature import MODEL as MODEL_DIR
+from serving import GREEDY
 from with_server import WithServer
 
 MODEL = "any"

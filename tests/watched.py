@@ -2,28 +2,17 @@
 
 import json
 import os
-import time
 
-from serving import GREEDY
+from serving import GREEDY, SANITIZED, wait_until
 from with_server import WithServer
 
 REFERENCE = {"prompt": "Once upon a time", "max_tokens": 12, "logprobs": 3, **GREEDY}
-# What a process keeps of the largest request that it ever had, in bytes. With one 32 MiB request at
-# a time on each of two workers and the C library's habit of keeping what was freed.
-MOST_GROWTH = 400 << 20
-
-
-def wait_until(condition, what, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"never: {what}")
-        time.sleep(0.05)
 
 
 class Watched(WithServer):
     """One server for the class. After each test it is as it was before the first: it answers, the
-    same request gets the same bytes, no connection or descriptor is left, memory is bounded."""
+    same request gets the same bytes, no connection or descriptor is left, and its memory was never
+    larger than planned: by the line for requests."""
 
     @classmethod
     def setUpClass(cls):
@@ -31,6 +20,8 @@ class Watched(WithServer):
         cls.reference = cls.ask_reference()
         cls.descriptors = cls.count_descriptors()
         cls.memory = cls.resident()
+        status = cls.server.json("GET", "/slotstream/status")
+        cls.planned = status["plan"]["ledger_bytes"]["requests"]
 
     @classmethod
     def ask_reference(cls):
@@ -44,9 +35,13 @@ class Watched(WithServer):
         return len(os.listdir(f"/proc/{cls.server.process.pid}/fd"))
 
     @classmethod
-    def resident(cls):
+    def resident(cls, which="VmRSS"):
         with open(f"/proc/{cls.server.process.pid}/status") as lines:
-            return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS"))
+            return next(int(line.split()[1]) << 10 for line in lines if line.startswith(which))
+
+    def assert_grown_by_less_than(self, most, which="VmRSS"):
+        if not SANITIZED:
+            self.assertLess(self.resident(which) - self.memory, most)
 
     def tearDown(self):
         self.assertIsNone(self.server.process.poll(), self.server.log[-20:])
@@ -55,5 +50,5 @@ class Watched(WithServer):
                    and self.server.metric("queue_waiting") == 0, "the engine is free")
         self.assertEqual(self.ask_reference(), self.reference)
         wait_until(lambda: self.count_descriptors() <= self.descriptors, "all descriptors closed")
-        self.assertLess(self.resident() - self.memory, MOST_GROWTH)
+        self.assert_grown_by_less_than(self.planned, "VmHWM")
         self.assertEqual(self.server.metric("generations_failed_total"), 0)
