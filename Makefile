@@ -30,9 +30,11 @@ test: setup-test
 test-arm64: setup-test all
 	tests/arm64.sh $(BUILD)/arm64 $(BUILD)/slotstream
 
-# The unit tests under the sanitizers.
+# The real server with its clients, hostile ones too, and the unit tests, under the sanitizers;
+# SANITIZER=address or thread: under one of them.
+SANITIZER ?=
 test-sanitize: setup-test
-	tests/run_sanitized.sh
+	tests/run_sanitized.sh $(SANITIZER)
 
 # Random requests, replies and HTTP under the sanitizers, each for FUZZ_SECONDS.
 FUZZ_SECONDS ?= 60

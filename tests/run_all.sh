@@ -13,16 +13,6 @@ stage() {  # stage NAME COMMAND...
   echo "== $name: $((SECONDS - start)) s"
 }
 
-prepare_python() {
-  # Reused while its requirements are the same.
-  if ! cmp -s tests/requirements.txt "$build/venv/requirements.txt"; then
-    rm -rf "$build/venv"
-    python3 -m venv "$build/venv"
-    "$build/venv/bin/pip" install -q --disable-pip-version-check -r tests/requirements.txt
-    cp tests/requirements.txt "$build/venv/requirements.txt"
-  fi
-}
-
 prepare_node() {
   local installed=tests/node/node_modules/installed.json
   if ! cmp -s tests/node/package-lock.json $installed; then
@@ -49,7 +39,7 @@ stage "house rules" make -s check
 stage "configure" tools/configure.sh "$build"
 stage "build" ninja -C "$build"
 stage "unit tests" ctest --test-dir "$build" -j2 --output-on-failure --progress
-stage "python" prepare_python
+stage "python" tests/python.sh "$build/venv"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 python=$build/venv/bin/python
