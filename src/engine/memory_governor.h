@@ -15,8 +15,8 @@ namespace slotstream::engine {
 class MemoryGovernor {
  public:
   // `loaded`, `prefixes` and `clock` outlive it. `system_root`: see plan::ReadMachineFacts. `log`
-  // is told of each change in a line; may be empty. A plan that may not change makes this do
-  // nothing.
+  // is told in a line of what was given back, at once, and of what grew, summed up; may be empty. A
+  // plan that may not change makes this do nothing.
   MemoryGovernor(LoadedModel& loaded, PrefixReuse& prefixes, const Clock& clock,
                  std::string system_root, std::function<void(std::string_view)> log);
 
@@ -25,6 +25,11 @@ class MemoryGovernor {
   void Step();
 
  private:
+  // Of the caches as they are.
+  plan::CacheSizes Sizes() const;
+  // Says what has changed since it last did.
+  void Tell(const plan::CacheSizes& sizes, uint64_t now);
+
   LoadedModel& loaded_;
   PrefixReuse& prefixes_;
   const Clock& clock_;
@@ -33,6 +38,9 @@ class MemoryGovernor {
   plan::GovernorLimits limits_;
   plan::GovernorState state_;
   uint64_t next_look_ = 0;  // nanoseconds
+  plan::CacheSizes told_;
+  std::string reason_;    // of the last change
+  uint64_t told_at_ = 0;  // nanoseconds
 };
 
 }  // namespace slotstream::engine

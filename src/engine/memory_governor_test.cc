@@ -99,6 +99,31 @@ TEST_F(GovernorTest, SizesChangeAndBytesDoNot) {
   EXPECT_FALSE(log_.empty());
 }
 
+// A line for each time that memory is given back, one a minute for what grows; none says that
+// something is as it was.
+TEST_F(GovernorTest, GrowthIsToldSummedUp) {
+  LoadOptions options = Options();
+  Reply(options, [&](size_t token) {
+    if (token == 5) SetAvailable(100'000);
+    if (token == 25) SetAvailable(6'000'000);
+  });
+  size_t shrinking = 0, growing = 0;
+  uint32_t slots = 0;
+  for (const std::string& line : log_) {
+    const size_t at = line.find(" expert slots (were ");
+    if (at == std::string::npos) continue;
+    const uint32_t is = static_cast<uint32_t>(std::stoul(line.substr(line.rfind(' ', at - 1) + 1)));
+    const uint32_t was = static_cast<uint32_t>(std::stoul(line.substr(at + 20)));
+    EXPECT_NE(is, was) << line;
+    if (slots != 0) EXPECT_EQ(was, slots) << "a change was not told before " << line;
+    ++(is < was ? shrinking : growing);
+    slots = is;
+  }
+  EXPECT_EQ(shrinking, stats_.shrinks);
+  EXPECT_GT(growing, 0u);
+  EXPECT_LT(4 * growing, stats_.grows);
+}
+
 TEST_F(GovernorTest, ThePrefixCacheGivesWay) {
   LoadOptions options = Options();
   options.wishes.memory_bytes = 200'000'000;
