@@ -1,13 +1,12 @@
 // POST /v1/chat/completions
 #include "server/openai_chat.h"
 
-#include <ctime>
+#include <memory>
 #include <utility>
 
 #include "server/chat_messages.h"
 #include "server/generating_route.h"
 #include "server/openai_reply.h"
-#include "server/plain_reply.h"
 #include "server/reply_format.h"
 #include "server/request_body.h"
 #include "server/routes.h"
@@ -50,7 +49,7 @@ void ReadLimits(Fields& fields, engine::Request& request) {
 
 }  // namespace
 
-std::optional<ApiError> ReadOpenAiChatCall(const Json& body, OpenAiChatCall& call) {
+std::optional<ApiError> ReadOpenAiChatCall(const Json& body, OpenAiCall& call) {
   Fields fields(body);
   ChatDraft draft;
   const Json* messages = fields.List("messages");
@@ -75,39 +74,28 @@ std::optional<ApiError> ReadOpenAiChatCall(const Json& body, OpenAiChatCall& cal
   request.single_call = !fields.Bool("parallel_tool_calls").value_or(true);
   ReadLimits(fields, request);
   request.hints.session = fields.String("prompt_cache_key").value_or("");
-  call.model = fields.String("model").value_or("");
-  call.stream = fields.Bool("stream").value_or(false);
-  if (const Json* options = fields.Object("stream_options")) {
-    call.include_usage = Fields(*options).Bool("include_usage").value_or(false);
-  }
+  ReadDelivery(fields, call);
   return fields.error();
 }
 
 namespace {
 
+std::unique_ptr<ReplyWriter> Stream(std::shared_ptr<ResponseStream> response,
+                                    OpenAiReplyOptions options) {
+  return std::make_unique<OpenAiChatStream>(std::move(response), std::move(options));
+}
+
+std::string Whole(const OpenAiReplyOptions& options, const CollectedReply& reply,
+                  const generate::GenerationResult& result) {
+  return Dump(OpenAiChatAnswer(options, reply, result));
+}
+
 void Answer(Service& service, const HttpRequest& request,
             const std::shared_ptr<ResponseStream>& response) {
-  OpenAiChatCall call;
+  OpenAiCall call;
   const auto read = [&](const Json& body) { return ReadOpenAiChatCall(body, call); };
   if (!ReadBody(request, *response, read)) return;
-  OpenAiReplyOptions options;
-  options.identity = {service.ids().Next("chatcmpl-"), service.ServedName(call.model),
-                      std::time(nullptr)};
-  options.include_usage = call.include_usage;
-  if (call.request.alternatives) options.tokenizer = service.tokenizer();
-  ReadHints(request, call.request);
-  GenerationCall generation{std::move(call.request), nullptr, response, RequestKey(request)};
-  if (call.stream) {
-    generation.writer = std::make_unique<OpenAiChatStream>(response, std::move(options));
-  } else {
-    generation.writer = std::make_unique<PlainReply>(
-        response, ErrorForm::kOpenAi,
-        [options = std::move(options)](const CollectedReply& reply,
-                                       const generate::GenerationResult& result) {
-          return Dump(OpenAiChatAnswer(options, reply, result));
-        });
-  }
-  service.Generate(std::move(generation));
+  AnswerOpenAiCall(service, request, response, std::move(call), {"chatcmpl-", Stream, Whole});
 }
 
 }  // namespace

@@ -3,13 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <ctime>
+#include <memory>
 #include <utility>
 
 #include "server/generating_route.h"
 #include "server/log_probs.h"
 #include "server/openai_reply.h"
-#include "server/plain_reply.h"
 #include "server/reply_format.h"
 #include "server/request_body.h"
 #include "server/routes.h"
@@ -112,7 +111,7 @@ void ReadPrompt(Fields& fields, engine::Request& request) {
 }  // namespace
 
 std::optional<ApiError> ReadOpenAiCompletionCall(const Json& body, const text::Tokenizer* tokenizer,
-                                                 OpenAiCompletionCall& call) {
+                                                 OpenAiCall& call) {
   Fields fields(body);
   engine::Request& request = call.request;
   ReadPrompt(fields, request);
@@ -141,11 +140,7 @@ std::optional<ApiError> ReadOpenAiCompletionCall(const Json& body, const text::T
       request.alternatives = static_cast<size_t>(*top);
     }
   }
-  call.model = fields.String("model").value_or("");
-  call.stream = fields.Bool("stream").value_or(false);
-  if (const Json* options = fields.Object("stream_options")) {
-    call.include_usage = Fields(*options).Bool("include_usage").value_or(false);
-  }
+  ReadDelivery(fields, call);
   return fields.error();
 }
 
@@ -165,31 +160,19 @@ std::string Whole(const OpenAiReplyOptions& options, const CollectedReply& reply
   return Dump(answer);
 }
 
+std::unique_ptr<ReplyWriter> Stream(std::shared_ptr<ResponseStream> response,
+                                    OpenAiReplyOptions options) {
+  return std::make_unique<CompletionStream>(std::move(response), std::move(options));
+}
+
 void Answer(Service& service, const HttpRequest& request,
             const std::shared_ptr<ResponseStream>& response) {
-  OpenAiCompletionCall call;
+  OpenAiCall call;
   const auto read = [&](const Json& body) {
     return ReadOpenAiCompletionCall(body, service.tokenizer(), call);
   };
   if (!ReadBody(request, *response, read)) return;
-  OpenAiReplyOptions options;
-  options.identity = {service.ids().Next("cmpl-"), service.ServedName(call.model),
-                      std::time(nullptr)};
-  options.include_usage = call.include_usage;
-  if (call.request.alternatives) options.tokenizer = service.tokenizer();
-  ReadHints(request, call.request);
-  GenerationCall generation{std::move(call.request), nullptr, response, RequestKey(request)};
-  if (call.stream) {
-    generation.writer = std::make_unique<CompletionStream>(response, std::move(options));
-  } else {
-    generation.writer = std::make_unique<PlainReply>(
-        response, ErrorForm::kOpenAi,
-        [options = std::move(options)](const CollectedReply& reply,
-                                       const generate::GenerationResult& result) {
-          return Whole(options, reply, result);
-        });
-  }
-  service.Generate(std::move(generation));
+  AnswerOpenAiCall(service, request, response, std::move(call), {"cmpl-", Stream, Whole});
 }
 
 }  // namespace

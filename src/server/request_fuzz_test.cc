@@ -143,7 +143,7 @@ TEST(RequestFuzz, SamplesAreRight) {
     ASSERT_TRUE(json) << json.error().message;
     EXPECT_EQ(FaultOfReaders(sample), "");
   }
-  OpenAiChatCall chat;
+  OpenAiCall chat;
   EXPECT_FALSE(ReadOpenAiChatCall(*ParseBody(RequestSamples()[0]), chat));
   ResponsesCall responses;
   EXPECT_FALSE(ReadResponsesCall(*ParseBody(RequestSamples()[3]), responses));
@@ -158,7 +158,7 @@ TEST(RequestFuzz, ChangedStructures) {
     const std::string& sample = RequestSamples()[mutator.Below(RequestSamples().size())];
     const std::string body = Dump(mutator.Change(*ParseBody(sample)));
     ASSERT_EQ(FaultOfReaders(body), "") << body;
-    OpenAiChatCall chat;
+    OpenAiCall chat;
     const auto json = ParseBody(body);
     read += json && !ReadOpenAiChatCall(*json, chat) ? 1 : 0;
   }

@@ -59,8 +59,8 @@ inline std::string FaultOf(const std::optional<ApiError>& error, ErrorForm form,
 inline std::string FaultOfReaders(std::string_view body) {
   const auto json = ParseBody(body);
   if (!json) return json.error().code == ErrorCode::kInvalidArgument ? "" : "an odd refusal";
-  OpenAiChatCall chat;
-  OpenAiCompletionCall completion;
+  OpenAiCall chat;
+  OpenAiCall completion;
   ResponsesCall responses;
   AnthropicCall anthropic;
   OllamaCall ollama_chat, ollama_generate;
