@@ -21,6 +21,7 @@
 #include "cli/prefix_cache_options.h"
 #include "cli/run_file.h"
 #include "engine/engine.h"
+#include "server/request_memory.h"
 #include "server/server.h"
 
 namespace slotstream::cli {
@@ -108,6 +109,7 @@ Result<int> Serve(const ServeOptions& options, const CLI::App& command) {
   }
   SS_ASSIGN_OR_RETURN(engine::LoadOptions load, ToLoadOptions(options.model, command));
   load.cancel = &interrupt.flag();
+  load.wishes.request_bytes = server::MostRequestBytes(server_options.http.limits);
   engine::EngineOptions engine_options{.log = LogLine};
   SS_RETURN_IF_ERROR(
       ApplyPrefixCache(options.prefix_cache, command, load.wishes, engine_options.prefix_disk));

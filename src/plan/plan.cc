@@ -87,6 +87,7 @@ void Price(const Checkpoint& checkpoint, Plan& plan) {
                                    kept * sizeof(float));
   ledger.Add("context", state::SequenceBytes(config, plan.max_context));
   ledger.Add("constraints", generate::ConstraintBytes(config.vocab_size));
+  if (plan.request_bytes > 0) ledger.Add("requests", plan.request_bytes);
   if (plan.prefix_cache_bytes > 0) ledger.Add("prefix cache", plan.prefix_cache_bytes);
   ledger.Add("process", kProcessBytes + config.vocab_size * kBytesPerVocabularyEntry);
 }
@@ -142,6 +143,7 @@ Result<Plan> MakePlan(const Checkpoint& checkpoint, const MachineFacts& machine,
   plan.compute = wishes.compute;
   plan.every_mode = wishes.every_mode;
   plan.kept = wishes.kept;
+  plan.request_bytes = wishes.request_bytes;
   plan.prefix_cache_bytes = wishes.prefix_cache_bytes.value_or(0);
   plan.fixed = wishes.fixed;
   // The draft head's experts have slots too only once it runs; the trunk's layers count here.

@@ -30,7 +30,8 @@ struct Wishes {
   kernels::ComputeMode compute = kernels::kDefaultComputeMode;
   bool every_mode = false;  // passes may have other modes than `compute`
   KeptRows kept = {};
-  bool fixed = false;  // sizes stay as planned, whatever else happens on the machine
+  bool fixed = false;          // sizes stay as planned, whatever else happens on the machine
+  uint64_t request_bytes = 0;  // what a server's requests may take at most
   // Of the prefix cache; 0: none; absent: a share of what is left.
   std::optional<uint64_t> prefix_cache_bytes = 0;
 };
@@ -53,6 +54,7 @@ struct Plan {
   kernels::ComputeMode compute = kernels::kDefaultComputeMode;
   bool every_mode = false;
   KeptRows kept = {};
+  uint64_t request_bytes = 0;
   uint64_t prefix_cache_bytes = 0;
   std::vector<LedgerLine> ledger;
   uint64_t total = 0;   // the sum of the ledger

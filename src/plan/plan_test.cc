@@ -135,6 +135,21 @@ TEST_P(PlanTest, WishesStandOrAreRefused) {
   EXPECT_GT(least, LeastBudget());
 }
 
+// A server's requests are a line of their own: what they may take, the pool does not get.
+TEST_P(PlanTest, RequestsHaveTheirLine) {
+  Wishes wishes;
+  wishes.request_bytes = 100'000'000;
+  EXPECT_EQ(LeastBudget(wishes), LeastBudget() + wishes.request_bytes);
+  const auto plan = Make(64 * kGiB, wishes);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->total, Sum(*plan));
+  const auto line = std::ranges::find(plan->ledger, "requests", &LedgerLine::name);
+  ASSERT_NE(line, plan->ledger.end());
+  EXPECT_EQ(line->bytes, wishes.request_bytes);
+  const uint64_t budget = LeastBudget(wishes) + 20 * plan->slot_bytes;
+  EXPECT_LT(Make(budget, wishes)->slots, Make(budget)->slots);
+}
+
 // Every byte that the caller keeps and the largest mode's workspace are in the ledger.
 TEST_P(PlanTest, CountsWhatTheCallerKeepsAndEveryMode) {
   const auto total = [&](const Wishes& wishes) {

@@ -8,12 +8,13 @@ namespace slotstream::server {
 
 Exchange::Exchange(engine::Request request, const PromptCount& prompt,
                    std::unique_ptr<ReplyWriter> writer, std::shared_ptr<ResponseStream> response,
-                   std::string key, ServerStats& stats)
+                   std::string key, ServerStats& stats, std::shared_ptr<void> memory)
     : request_(std::move(request)),
       prompt_(prompt),
       key_(std::move(key)),
       response_(std::move(response)),
       stats_(stats),
+      memory_(std::move(memory)),
       writer_(std::move(writer)) {}
 
 void Exchange::Begin() {

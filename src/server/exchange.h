@@ -21,9 +21,11 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `key` names the client for the queue's fairness. The request's ids are encoded.
+  // `key` names the client for the queue's fairness. The request's ids are encoded. `memory` is
+  // let go with the exchange.
   Exchange(engine::Request request, const PromptCount& prompt, std::unique_ptr<ReplyWriter> writer,
-           std::shared_ptr<ResponseStream> response, std::string key, ServerStats& stats);
+           std::shared_ptr<ResponseStream> response, std::string key, ServerStats& stats,
+           std::shared_ptr<void> memory = nullptr);
 
   const std::string& key() const { return key_; }
 
@@ -50,6 +52,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   const std::string key_;
   const std::shared_ptr<ResponseStream> response_;
   ServerStats& stats_;
+  const std::shared_ptr<void> memory_;
   std::mutex mutex_;  // for all below
   std::unique_ptr<ReplyWriter> writer_;
   CallSpacing spacing_;

@@ -38,13 +38,14 @@ void AddGeneratingRoute(Router& router, Service& service, std::string_view path,
              [&service, form, answer = std::move(answer)](
                  HttpRequest request, const std::shared_ptr<ResponseStream>& response) {
                auto shared = std::make_shared<HttpRequest>(std::move(request));
-               service.RunWhenLoaded(response, form, [&service, form, answer, shared, response] {
+               const auto work = [&service, form, answer, shared, response] {
                  try {
                    answer(service, *shared, response);
                  } catch (const std::exception& error) {
                    response->Send(ErrorResponse(form, {.message = error.what()}));
                  }
-               });
+               };
+               service.RunWhenLoaded(response, form, work, shared->body.size());
              });
 }
 

@@ -80,12 +80,14 @@ bool IsProtocolError(const error_code& error) {
 }  // namespace
 
 HttpConnection::HttpConnection(asio::io_context& io, tcp::socket socket, HttpHandler& handler,
-                               const HttpLimits& limits, size_t& all_bodies)
+                               const HttpLimits& limits, size_t& all_bodies,
+                               std::shared_ptr<std::atomic<size_t>> all_unsent)
     : io_(io),
       socket_(std::move(socket)),
       handler_(handler),
       limits_(limits),
       all_bodies_(all_bodies),
+      all_unsent_(std::move(all_unsent)),
       wake_(io),
       buffer_(limits.head_bytes + kReadAhead) {
   error_code ignored;
@@ -185,6 +187,7 @@ asio::awaitable<bool> HttpConnection::Answer(HttpRequest request) {
   framing.keep_alive = keep_alive_ && http11_;
   framing.head_only = request.method == "HEAD";
   framing.headers = handler_.CommonHeaders(head);
+  framing.all_unsent = all_unsent_;
   response_ = std::make_shared<ResponseStream>(std::move(framing));
   const auto response = response_;
   response->SetWake([weak = weak_from_this(), &io = io_] {
@@ -219,6 +222,8 @@ asio::awaitable<bool> HttpConnection::SendAll(ResponseStream& response) {
     if (closed_) co_return false;
     if (!out.empty() && state != ResponseStream::State::kAborted) {
       if (!co_await SendBytes(out)) co_return false;
+      out = {};
+      response.Sent();
     }
     if (state == ResponseStream::State::kEnded) co_return true;
     if (state == ResponseStream::State::kAborted) co_return false;

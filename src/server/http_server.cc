@@ -51,6 +51,7 @@ struct HttpServer::State {
   HttpHandler& handler;
   const HttpLimits limits;
   size_t all_bodies = 0;  // bytes; the connections count in it until they go with `io`
+  const std::shared_ptr<std::atomic<size_t>> all_unsent = std::make_shared<std::atomic<size_t>>(0);
   asio::io_context io{1};
   tcp::acceptor acceptor;
   asio::steady_timer sweep;
@@ -110,8 +111,8 @@ asio::awaitable<void> HttpServer::State::AcceptLoop() {
 void HttpServer::State::Admit(tcp::socket socket) {
   // Where all are at work a newcomer is turned away by closing; its client sees no answer at all.
   if (connections.size() >= limits.connections && !DropSlowest()) return;
-  connections.push_back(
-      std::make_shared<HttpConnection>(io, std::move(socket), handler, limits, all_bodies));
+  connections.push_back(std::make_shared<HttpConnection>(io, std::move(socket), handler, limits,
+                                                         all_bodies, all_unsent));
   asio::co_spawn(io, Serve(connections.back()), asio::detached);
 }
 

@@ -112,6 +112,8 @@ Json Status(Service& service) {
                       {"pass", model->plan().pass_rows},    {"threads", model->plan().threads},
                       {"kernels", model->kernels().name},   {"io", model->io_name()},
                       {"total_bytes", model->plan().total}, {"budget_bytes", model->plan().budget}};
+    Json& ledger = status["plan"]["ledger_bytes"];
+    for (const plan::LedgerLine& line : model->plan().ledger) ledger[line.name] = line.bytes;
     status["pool"] = PoolJson(service.stats().pool());
   }
   return status;

@@ -7,6 +7,23 @@
 
 namespace slotstream::server {
 
+ResponseStream::~ResponseStream() {
+  if (framing_.all_unsent) *framing_.all_unsent -= counted_;
+}
+
+void ResponseStream::CountUnsent() {
+  if (!framing_.all_unsent) return;
+  const size_t unsent = out_.size() + taken_;
+  *framing_.all_unsent += unsent - counted_;
+  counted_ = unsent;
+}
+
+bool ResponseStream::Crowded(size_t bytes) const {
+  if (!framing_.all_unsent || counted_ + bytes <= kFewUnsent) return false;
+  const size_t all = *framing_.all_unsent;
+  return all > counted_ && all + bytes > kMostAllUnsent;
+}
+
 void ResponseStream::AppendHead(int status, std::string_view content_type,
                                 const std::vector<HttpHeader>& headers, std::string_view framing) {
   auto out = std::back_inserter(out_);
@@ -31,9 +48,15 @@ void ResponseStream::Send(const HttpResponse& response) {
         bodiless ? std::string() : fmt::format("Content-Length: {}\r\n", response.body.size());
     AppendHead(response.status, response.body.empty() ? "" : response.content_type,
                response.headers, length);
-    if (!framing_.head_only) out_ += response.body;
     state_ = State::kEnded;
     on_gone_ = nullptr;
+    if (!framing_.head_only && Crowded(response.body.size())) {
+      state_ = State::kAborted;
+      gone_.store(true);
+    } else if (!framing_.head_only) {
+      out_ += response.body;
+    }
+    CountUnsent();
   }
   Wake();
 }
@@ -55,7 +78,7 @@ void ResponseStream::Write(std::string_view bytes) {
     std::lock_guard lock(mutex_);
     if (state_ != State::kOpen || gone_.load() || framing_.head_only) return;
     ++written_;
-    if (out_.size() > kMostUnsent) {
+    if (out_.size() > kMostUnsent || Crowded(bytes.size())) {
       state_ = State::kAborted;
       gone_.store(true);
     } else if (chunks_) {
@@ -63,6 +86,7 @@ void ResponseStream::Write(std::string_view bytes) {
     } else {
       out_ += bytes;
     }
+    CountUnsent();
   }
   Wake();
 }
@@ -124,7 +148,14 @@ ResponseStream::State ResponseStream::Take(std::string& out) {
   std::lock_guard lock(mutex_);
   out = std::exchange(out_, {});
   bytes_ += out.size();
+  taken_ += out.size();
   return state_;
+}
+
+void ResponseStream::Sent() {
+  std::lock_guard lock(mutex_);
+  taken_ = 0;
+  CountUnsent();
 }
 
 void ResponseStream::SetWake(std::function<void()> wake) {
@@ -142,6 +173,9 @@ void ResponseStream::MarkGone() {
   std::function<void()> callback;
   {
     std::lock_guard lock(mutex_);
+    out_ = {};
+    taken_ = 0;
+    CountUnsent();
     if (state_ == State::kEnded) return;
     gone_.store(true);
     callback = std::exchange(on_gone_, nullptr);

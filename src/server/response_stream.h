@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -14,20 +15,27 @@
 namespace slotstream::server {
 
 // Written by any thread, one at a time; sent by the connection's. Writing never waits: bytes
-// gather here, and a stream whose client leaves more than kMostUnsent of them is cut.
+// gather here, and a stream whose client leaves more than kMostUnsent of them is cut; so is the
+// next to write more than kFewUnsent where all streams together leave kMostAllUnsent.
 class ResponseStream {
  public:
   // Text comes in pieces of some hundred bytes a token, so this is thousands of tokens that a
   // client did not take.
-  static constexpr size_t kMostUnsent = 1 << 20;
+  static constexpr size_t kMostUnsent = 1 << 20, kFewUnsent = 64 << 10;
+  // The longest answer there is, /detokenize of half a million long tokens, alone.
+  static constexpr size_t kMostAllUnsent = 64 << 20;
 
   struct Framing {
     bool chunked = true;     // the client understands chunks (HTTP/1.1)
     bool keep_alive = true;  // the connection is used again
     bool head_only = false;  // answers HEAD
     std::vector<HttpHeader> headers;
+    std::shared_ptr<std::atomic<size_t>> all_unsent = nullptr;  // of all streams; may be null
   };
   explicit ResponseStream(Framing framing) : framing_(std::move(framing)) {}
+  ~ResponseStream();
+  ResponseStream(const ResponseStream&) = delete;
+  ResponseStream& operator=(const ResponseStream&) = delete;
 
   // The writer's side. One Send; or Begin, any number of Write, and End or Abort. What comes after
   // the end is dropped.
@@ -57,6 +65,8 @@ class ResponseStream {
   enum class State { kOpen, kEnded, kAborted };
   // Moves what is to be sent into `out`.
   State Take(std::string& out);
+  // What was taken is on its way.
+  void Sent();
   // `wake` is called from any thread when there is more to take; it must not call back. When this
   // returns, the former one is never called again.
   void SetWake(std::function<void()> wake);
@@ -71,10 +81,15 @@ class ResponseStream {
   void AppendHead(int status, std::string_view content_type, const std::vector<HttpHeader>& headers,
                   std::string_view framing);
   void Wake();
+  // With mutex_: brings all_unsent up to date; `bytes` more would be too many.
+  void CountUnsent();
+  bool Crowded(size_t bytes) const;
 
   const Framing framing_;
   mutable std::mutex mutex_;
   std::string out_;
+  size_t taken_ = 0;    // and not sent
+  size_t counted_ = 0;  // in all_unsent
   State state_ = State::kOpen;
   bool chunks_ = false;  // a body in chunks was begun
   std::function<void()> on_gone_, wake_;

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace slotstream::server {
 namespace {
@@ -100,6 +103,53 @@ TEST(ResponseStream, WhoDoesNotReadIsCut) {
     Taken(read, State::kOpen);
   }
   EXPECT_FALSE(read.gone());
+}
+
+// Many who don't read: all together have a bound, and what was sent or is gone doesn't count.
+TEST(ResponseStream, AllThatIsUnsentIsBounded) {
+  const auto all = std::make_shared<std::atomic<size_t>>(0);
+  const auto make = [&] {
+    auto stream =
+        std::make_unique<ResponseStream>(ResponseStream::Framing{.headers = {}, .all_unsent = all});
+    stream->Begin("text/plain");
+    return stream;
+  };
+  const std::string piece(900'000, 'x');
+  std::vector<std::unique_ptr<ResponseStream>> streams;
+  while (streams.size() < 200) {
+    streams.push_back(make());
+    streams.back()->Write(piece);
+    if (streams.back()->gone()) break;
+  }
+  EXPECT_LT(streams.size(), ResponseStream::kMostAllUnsent / piece.size() + 2);
+  EXPECT_LE(all->load(), ResponseStream::kMostAllUnsent);
+  // A short answer is still given, a long one is not.
+  auto shorter = make();
+  shorter->Write("ok");
+  EXPECT_FALSE(shorter->gone());
+  ResponseStream longer({.headers = {}, .all_unsent = all});
+  longer.Send({.body = piece});
+  EXPECT_TRUE(longer.gone());
+  // One reads, another leaves.
+  const size_t before = all->load();
+  std::string out;
+  streams[0]->Take(out);
+  EXPECT_EQ(all->load(), before) << "it is not sent yet";
+  streams[0]->Sent();
+  streams[1]->MarkGone();
+  EXPECT_LT(all->load(), before - piece.size() * 2 + 1);
+  EXPECT_FALSE(streams[0]->gone());
+  auto next = make();
+  next->Write(piece);
+  EXPECT_FALSE(next->gone());
+  streams.clear();
+  shorter.reset();
+  next.reset();
+  EXPECT_EQ(all->load(), 0u);
+  // Alone anything goes.
+  ResponseStream alone({.headers = {}, .all_unsent = all});
+  alone.Send({.body = std::string(ResponseStream::kMostAllUnsent + 1, 'x')});
+  EXPECT_FALSE(alone.gone());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "checkpoint/describe.h"
+#include "server/request_memory.h"
 
 namespace slotstream::server {
 namespace {
@@ -52,6 +53,7 @@ Service::Service(ServiceOptions options)
       created_(std::chrono::duration_cast<std::chrono::seconds>(
                    std::chrono::system_clock::now().time_since_epoch())
                    .count()),
+      kept_(kMostKeptBytes),
       scheduler_(options_.schedule),
       work_(kWorkThreads) {
   facts_.name = options_.model_name;
@@ -82,9 +84,11 @@ void Service::SetEngine(engine::Engine& engine) {
   }
   scheduler_.Start(engine);
   for (Waiting& one : waiting) {
-    work_.Run([one = std::move(one)] {
-      if (!one.response->gone()) one.work();
-    });
+    work_.Run(
+        [one = std::move(one)] {
+          if (!one.response->gone()) one.work();
+        },
+        one.large);
   }
 }
 
@@ -109,18 +113,21 @@ ModelFacts Service::facts() const {
 }
 
 void Service::RunWhenLoaded(const std::shared_ptr<ResponseStream>& response, ErrorForm errors,
-                            std::function<void()> work) {
+                            std::function<void()> work, size_t bytes) {
+  const bool large = bytes > kLargeBody;
   ApiError refusal;
   {
     std::lock_guard lock(mutex_);
     if (engine_ != nullptr && !stopping_) {
-      work_.Run([response, work = std::move(work)] {
-        if (!response->gone()) work();
-      });
+      work_.Run(
+          [response, work = std::move(work)] {
+            if (!response->gone()) work();
+          },
+          large);
       return;
     }
     if (!stopping_ && waiting_for_model_.size() < options_.schedule.waiting) {
-      waiting_for_model_.push_back({response, errors, std::move(work)});
+      waiting_for_model_.push_back({response, errors, std::move(work), large});
       return;
     }
     refusal = stopping_ ? Stopping()
@@ -181,10 +188,17 @@ void Service::Generate(GenerationCall call) {
   if (call.request.chat) call.request.chat->messages = {};
   call.request.first_call_id = static_cast<uint32_t>(ids_.Number());
   if (!call.request.sampling.seed) call.request.sampling.seed = ids_.Number();
+  std::shared_ptr<void> memory = kept_.Take(KeptBytes(call.request));
+  if (memory == nullptr) {
+    stats_.CountRefused();
+    call.writer->Fail({.kind = ApiError::Kind::kOverloaded,
+                       .message = "too many requests with large tools or schemas are waiting"});
+    return;
+  }
   const PromptCount prompt_count{tokens, prefixes()->Peek(call.request.ids)};
   auto exchange =
       std::make_shared<Exchange>(std::move(call.request), prompt_count, std::move(call.writer),
-                                 call.response, std::move(call.key), stats_);
+                                 call.response, std::move(call.key), stats_, std::move(memory));
   if (!scheduler_.Submit(exchange)) {
     if (scheduler_.stopping()) return exchange->Fail(Stopping());
     stats_.CountRefused();

@@ -15,6 +15,7 @@
 
 #include "engine/engine.h"
 #include "server/api_error.h"
+#include "server/byte_budget.h"
 #include "server/id_source.h"
 #include "server/reply_writer.h"
 #include "server/response_stream.h"
@@ -62,10 +63,10 @@ class Service {
   const text::Tokenizer* tokenizer() const;     // null while loading
   ModelFacts facts() const;
 
-  // Does `work` on a thread of its own once the model is there. Refuses in the response, in the
-  // form of `errors`, when too many wait for the model.
+  // Does `work` on a thread of its own once the model is there; it reads so many bytes. Refuses in
+  // the response, in the form of `errors`, when too many wait for the model.
   void RunWhenLoaded(const std::shared_ptr<ResponseStream>& response, ErrorForm errors,
-                     std::function<void()> work);
+                     std::function<void()> work, size_t bytes = 0);
 
   // Encodes, checks against the context, and queues. Whatever happens is told to the writer.
   void Generate(GenerationCall call);
@@ -93,6 +94,7 @@ class Service {
     std::shared_ptr<ResponseStream> response;
     ErrorForm errors = ErrorForm::kOpenAi;
     std::function<void()> work;
+    bool large = false;
   };
   Result<engine::EncodedPrompt> Encode(engine::Request& request) const;
 
@@ -101,6 +103,7 @@ class Service {
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   IdSource ids_;
   ServerStats stats_;
+  ByteBudget kept_;           // of requests that wait or run
   mutable std::mutex mutex_;  // for the next five
   engine::Engine* engine_ = nullptr;
   ModelFacts facts_;

@@ -1,5 +1,8 @@
 #include "server/work_queue.h"
 
+#include <malloc.h>
+
+#include <algorithm>
 #include <utility>
 
 namespace slotstream::server {
@@ -17,25 +20,37 @@ WorkQueue::~WorkQueue() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void WorkQueue::Run(std::function<void()> work) {
+void WorkQueue::Run(std::function<void()> work, bool large) {
   {
     std::lock_guard lock(mutex_);
-    work_.push_back(std::move(work));
+    pieces_.push_back({std::move(work), large});
   }
   wake_.notify_one();
 }
 
+std::deque<WorkQueue::Piece>::iterator WorkQueue::Next() {
+  return std::ranges::find_if(pieces_,
+                              [this](const Piece& piece) { return !piece.large || !large_runs_; });
+}
+
 void WorkQueue::Loop() {
+  std::unique_lock lock(mutex_);
   for (;;) {
-    std::function<void()> work;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stop_ || !work_.empty(); });
-      if (stop_) return;
-      work = std::move(work_.front());
-      work_.pop_front();
-    }
-    work();
+    wake_.wait(lock, [this] { return stop_ || Next() != pieces_.end(); });
+    if (stop_) return;
+    const auto next = Next();
+    Piece piece = std::move(*next);
+    pieces_.erase(next);
+    if (piece.large) large_runs_ = true;
+    lock.unlock();
+    piece.work();
+    piece.work = nullptr;
+    // The C library keeps hundreds of megabytes otherwise.
+    if (piece.large) malloc_trim(0);
+    lock.lock();
+    if (!piece.large) continue;
+    large_runs_ = false;
+    wake_.notify_one();
   }
 }
 
