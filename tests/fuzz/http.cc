@@ -60,7 +60,7 @@ class Echo : public HttpHandler {
   Router router_;
 };
 
-std::string Exchange(uint16_t port, std::string_view bytes) {
+std::string Answer(uint16_t port, std::string_view bytes) {
   const int connection = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -98,9 +98,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     bound->Start();
     return bound;
   }();
-  Exchange(server->port(), {reinterpret_cast<const char*>(data), size});
+  Answer(server->port(), {reinterpret_cast<const char*>(data), size});
   const std::string answer =
-      Exchange(server->port(), "GET /x HTTP/1.1\r\nConnection: close\r\n\r\n");
+      Answer(server->port(), "GET /x HTTP/1.1\r\nConnection: close\r\n\r\n");
   if (!answer.starts_with("HTTP/1.1 200")) {
     std::fprintf(stderr, "no honest answer any more: %s\n", answer.c_str());
     std::abort();
