@@ -99,8 +99,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return bound;
   }();
   Answer(server->port(), {reinterpret_cast<const char*>(data), size});
-  const std::string answer =
-      Answer(server->port(), "GET /x HTTP/1.1\r\nConnection: close\r\n\r\n");
+  const std::string answer = Answer(server->port(), "GET /x HTTP/1.1\r\nConnection: close\r\n\r\n");
   if (!answer.starts_with("HTTP/1.1 200")) {
     std::fprintf(stderr, "no honest answer any more: %s\n", answer.c_str());
     std::abort();
