@@ -16,11 +16,10 @@ constexpr size_t MostMaskBytes(size_t vocab_size) { return (256 << 10) + 16 * vo
 // Tables of states of texts, and those where lengths count. A reply goes through a few of the 150
 // states that there are.
 inline constexpr size_t kMostTexts = 24, kMostLevels = 4;
-// Vocabularies by the classes of a grammar's patterns: a reply has one, or another in calls. Its
-// nodes: a wide pattern has some thousands, and with as many as this it would be a fifth of the
-// trie, so that little is won.
+// Vocabularies by the classes of a grammar's patterns: a reply has one, or another in calls. A wide
+// pattern has some thousands of nodes, a thirteenth of the trie is the bound.
 inline constexpr size_t kMostClassTries = 2;
-constexpr size_t MostClassNodes(size_t vocab_size) { return vocab_size / 3; }
+constexpr size_t MostClassNodes(size_t vocab_size) { return vocab_size / 6; }
 
 // All of them, the trie and the grammar.
 uint64_t ConstraintBytes(size_t vocab_size);
