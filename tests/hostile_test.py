@@ -16,7 +16,7 @@ import threading
 import time
 
 from program import main
-from serving import events, golden, wait_until
+from serving import LONGEST_BODY, events, golden, wait_until
 from watched import Watched
 
 FRANCE = "What is the capital of France?"
@@ -235,12 +235,14 @@ class Framing(Hostile):
         self.assertEqual(statuses(received), [200])
 
     def test_bodies_over_the_limit(self):
-        for size in (32 << 20) + 1, 1 << 60:
+        for size in LONGEST_BODY + 1, 1 << 60:
             data = b"POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size
-            self.assertEqual(statuses(self.received(data + b"a" * 100_000)), [413])
+            received = self.received(data + b"a" * 100_000)
+            self.assertEqual(statuses(received), [413])
+            self.assertIn(b"%d" % LONGEST_BODY, received)
         head = b"POST /api/chat HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-        piece = b"%x\r\n%s\r\n" % (1 << 20, b"a" * (1 << 20))
-        self.assertEqual(statuses(self.received(head + piece * 33)), [413])
+        piece = b"%x\r\n%s\r\n" % (1 << 16, b"a" * (1 << 16))
+        self.assertEqual(statuses(self.received(head + piece * (LONGEST_BODY // (1 << 16) + 1))), [413])
 
 
 class Readers(Hostile):

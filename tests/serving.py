@@ -16,6 +16,8 @@ from miniature import GOLDENS, MODEL
 PATIENCE = 600
 # Resident memory is then mostly the sanitizer's.
 SANITIZED = "SLOTSTREAM_SANITIZED" in os.environ
+# Bytes, of a server that may take 1 GB.
+LONGEST_BODY = 2 << 20
 GREEDY = {"temperature": 0, "presence_penalty": 0}
 WEATHER = {"type": "function", "function": {
     "name": "get_weather", "description": "Get the weather in a city",

@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -21,6 +22,8 @@
 #include "cli/prefix_cache_options.h"
 #include "cli/run_file.h"
 #include "engine/engine.h"
+#include "plan/machine.h"
+#include "plan/plan.h"
 #include "server/request_memory.h"
 #include "server/server.h"
 
@@ -29,6 +32,8 @@ namespace {
 
 // Beside connections: the model's files and rings.
 constexpr rlim_t kOtherDescriptors = 256;
+// Bytes. Few are as large, so that what a mapping costs is little.
+constexpr int kLargeAllocation = 256 << 10;
 
 struct ServeOptions {
   ModelOptions model;
@@ -96,7 +101,14 @@ Result<RunFile> WriteRunFile(const ServeOptions& options, uint16_t port) {
 }
 
 Result<int> Serve(const ServeOptions& options, const CLI::App& command) {
-  SS_ASSIGN_OR_RETURN(const server::ServerOptions server_options, ToServerOptions(options));
+  SS_ASSIGN_OR_RETURN(server::ServerOptions server_options, ToServerOptions(options));
+  SS_ASSIGN_OR_RETURN(engine::LoadOptions load, ToLoadOptions(options.model, command));
+  const uint64_t memory =
+      load.wishes.memory_bytes.value_or(plan::DefaultBudget(plan::ReadMachineFacts()));
+  server::LimitRequests(memory, server_options);
+  load.wishes.request_bytes = server::MostRequestBytes(server_options);
+  // Texts of requests go back to the system at once, instead of into holes among what stays.
+  mallopt(M_MMAP_THRESHOLD, kLargeAllocation);
   AllowDescriptors(options.connections);
   InterruptScope interrupt;
   SS_ASSIGN_OR_RETURN(std::unique_ptr<server::Server> server,
@@ -107,9 +119,7 @@ Result<int> Serve(const ServeOptions& options, const CLI::App& command) {
     fmt::print(stderr, "note: `ps` and `stop` will not find this server: {}\n",
                run_file.error().message);
   }
-  SS_ASSIGN_OR_RETURN(engine::LoadOptions load, ToLoadOptions(options.model, command));
   load.cancel = &interrupt.flag();
-  load.wishes.request_bytes = server::MostRequestBytes(server_options.http.limits);
   engine::EngineOptions engine_options{.log = LogLine};
   SS_RETURN_IF_ERROR(
       ApplyPrefixCache(options.prefix_cache, command, load.wishes, engine_options.prefix_disk));

@@ -26,8 +26,13 @@ class Encoder {
       }
     }
     const std::string_view text = std::string_view(prompt_.text).substr(at_, end - at_);
-    SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> ids, tokenizer_.Encode(text, literal));
-    Append(ids);
+    SS_ASSIGN_OR_RETURN(std::vector<uint32_t> ids, tokenizer_.Encode(text, literal));
+    hash_.Add(ids);
+    if (result.ids.empty()) {
+      result.ids = std::move(ids);  // the usual case, and a long prompt is kept only once
+    } else {
+      result.ids.insert(result.ids.end(), ids.begin(), ids.end());
+    }
     at_ = end;
     return {};
   }

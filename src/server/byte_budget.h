@@ -12,8 +12,8 @@ class ByteBudget {
  public:
   explicit ByteBudget(uint64_t most) : most_(most) {}
 
-  // Holds `bytes` as long as what is returned lives, which may be longer than this; null: others
-  // hold so much that they don't fit. Who is alone always gets them.
+  // Holds `bytes` as long as what is returned lives, which may be longer than this; null: with
+  // what others hold they don't fit.
   std::shared_ptr<void> Take(uint64_t bytes);
   uint64_t held() const { return *held_; }
 

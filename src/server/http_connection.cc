@@ -81,7 +81,7 @@ bool IsProtocolError(const error_code& error) {
 
 HttpConnection::HttpConnection(asio::io_context& io, tcp::socket socket, HttpHandler& handler,
                                const HttpLimits& limits, size_t& all_bodies,
-                               std::shared_ptr<std::atomic<size_t>> all_unsent)
+                               std::shared_ptr<ResponseStream::AllUnsent> all_unsent)
     : io_(io),
       socket_(std::move(socket)),
       handler_(handler),

@@ -1,7 +1,6 @@
 // One connection: requests read one after another, each answered before the next is read.
 #pragma once
 
-#include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -25,7 +24,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // `all_bodies` counts the bytes of all connections' bodies, `all_unsent` those of their answers.
   HttpConnection(boost::asio::io_context& io, boost::asio::ip::tcp::socket socket,
                  HttpHandler& handler, const HttpLimits& limits, size_t& all_bodies,
-                 std::shared_ptr<std::atomic<size_t>> all_unsent);
+                 std::shared_ptr<ResponseStream::AllUnsent> all_unsent);
   ~HttpConnection() { CountBody(0); }
 
   // Serves until the client or Close ends it.
@@ -62,7 +61,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpHandler& handler_;
   const HttpLimits& limits_;
   size_t& all_bodies_;
-  const std::shared_ptr<std::atomic<size_t>> all_unsent_;
+  const std::shared_ptr<ResponseStream::AllUnsent> all_unsent_;
   size_t body_ = 0;  // this connection's part of all_bodies_
   boost::asio::steady_timer wake_;
   boost::beast::flat_buffer buffer_;

@@ -16,8 +16,9 @@ namespace slotstream::server {
 // Bounds of what a client may cost before it has asked for anything.
 struct HttpLimits {
   size_t head_bytes = 64 * 1024;
-  size_t body_bytes = 32 * 1024 * 1024;        // 24 MiB of picture in base64
-  size_t all_bodies_bytes = 64 * 1024 * 1024;  // of all requests being read and answered
+  size_t body_bytes = 8 * 1024 * 1024;
+  size_t all_bodies_bytes = 16 * 1024 * 1024;  // of all requests being read and answered
+  size_t all_unsent_bytes = 8 * 1024 * 1024;   // of all answers, see ResponseStream
   size_t connections = 1024;
   int head_seconds = 15;        // from a head's first byte to its last
   int body_seconds = 300;       // for a whole body

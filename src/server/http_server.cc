@@ -51,7 +51,8 @@ struct HttpServer::State {
   HttpHandler& handler;
   const HttpLimits limits;
   size_t all_bodies = 0;  // bytes; the connections count in it until they go with `io`
-  const std::shared_ptr<std::atomic<size_t>> all_unsent = std::make_shared<std::atomic<size_t>>(0);
+  const std::shared_ptr<ResponseStream::AllUnsent> all_unsent =
+      std::make_shared<ResponseStream::AllUnsent>(limits.all_unsent_bytes);
   asio::io_context io{1};
   tcp::acceptor acceptor;
   asio::steady_timer sweep;

@@ -9,6 +9,9 @@
 namespace slotstream::server {
 namespace {
 
+// In numbers, as JsonBudget counts: what they take as JSON and as what is made of it.
+constexpr size_t kTextCost = 2, kContainerCost = 8;
+
 // Looks at the text without building anything: a body of 32 MiB of brackets would become gigabytes,
 // and one of 2 MiB of an object's members hours.
 Status CheckCost(std::string_view json, JsonBudget& budget) {
@@ -25,12 +28,13 @@ Status CheckCost(std::string_view json, JsonBudget& budget) {
       if (c == '"') in_string = false;
     } else if (c == '"') {
       in_string = true;
+      values += kTextCost - 1;
     } else if (c == '{' || c == '[') {
       if (++depth > text::kDeepestJson) {
         return too_much(fmt::format("is nested deeper than {} levels", text::kDeepestJson));
       }
       members[depth] = 0;
-      ++values;
+      values += kContainerCost;
     } else if ((c == '}' || c == ']') && depth > 0) {
       --depth;
     } else if (c == ',') {

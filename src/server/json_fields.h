@@ -17,8 +17,8 @@ using Json = text::OrderedJson;
 
 // What the JSON of one request may cost beyond its bytes, texts with JSON in them included.
 struct JsonBudget {
-  // A value costs 16 to about 100 bytes beside its text, so this is 50 MB at most; token ids of the
-  // longest prompts are half as many.
+  // In numbers. A number takes 50 bytes and so this is 32 MiB at most; a text counts for two, an
+  // object or list for eight. Token ids of the longest prompts are half as many.
   size_t values = size_t{1} << 19;
   // An object that keeps its members' order compares each new name with all before it: some
   // nanoseconds each, so half a second. One object may have 11,000 members.

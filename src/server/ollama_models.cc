@@ -96,6 +96,9 @@ void Show(Service& service, const std::shared_ptr<ResponseStream>& response) {
             {"modified_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(facts.created))}});
 }
 
+// Bytes. It is read on the thread of all connections.
+constexpr size_t kLongestPull = 64 << 10;
+
 void Pull(Service& service, const HttpRequest& request,
           const std::shared_ptr<ResponseStream>& response) {
   std::string model;
@@ -104,6 +107,11 @@ void Pull(Service& service, const HttpRequest& request,
     model = fields.String("model").value_or(fields.String("name").value_or(""));
     return std::optional<ApiError>();
   };
+  if (request.body.size() > kLongestPull) {
+    return Refuse(request, *response,
+                  {.kind = ApiError::Kind::kTooLarge,
+                   .message = fmt::format("the request is longer than {} bytes", kLongestPull)});
+  }
   if (!ReadBody(request, *response, read)) return;
   if (model != service.facts().name) {
     return Refuse(

@@ -21,7 +21,7 @@ using Response = std::shared_ptr<ResponseStream>;
 
 // Bytes of text for /tokenize, and from /detokenize: several times the longest context. As tokens
 // in JSON it takes twenty times as much.
-constexpr size_t kLongestText = 4 * 1024 * 1024;
+constexpr size_t kLongestText = 1024 * 1024;
 
 double Seconds(uint64_t nanos) { return static_cast<double>(nanos) / 1e9; }
 

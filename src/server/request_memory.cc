@@ -1,5 +1,6 @@
 #include "server/request_memory.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -9,11 +10,22 @@
 namespace slotstream::server {
 namespace {
 
-// To read a body takes, beside it, its values (JsonBudget), its texts as JSON and as messages, the
-// rendered prompt and its ids: with the worst of bodies that tests/hostile_bodies_test.py has, so
-// many bytes for each of theirs, and for its values.
-constexpr uint64_t kReadingFactor = 8;
-constexpr uint64_t kValues = 64 << 20;
+constexpr uint64_t kMiB = 1 << 20;
+
+// A machine of 16 GB takes bodies of 8 MB. The least is ten times what agents send with a context
+// of 32,768 tokens; the most, 24 MiB of picture in base64.
+constexpr uint64_t kMemoryPerBodyByte = 2000;
+constexpr uint64_t kLeastBody = 2 * kMiB, kMostBody = 32 * kMiB;
+// A request of 131,072 tokens with the tools of an agent keeps less than a megabyte.
+constexpr uint64_t kLeastKept = 16 * kMiB, kLeastUnsent = 8 * kMiB;
+
+// To read a body takes, beside it, its texts as JSON and as messages, the rendered prompt and its
+// ids: with a token each byte, the worst, 71 MiB were seen for a body of 7.
+constexpr uint64_t kReadingFactor = 10;
+// And its values, or the word of a megabyte that the tokenizer takes at most: 22 MiB were seen.
+constexpr uint64_t kValues = 32 * kMiB;
+// As much of those as a body of kLargeBody has.
+constexpr uint64_t kSmallBody = 8 * kMiB;
 
 // A value in a list or object that grew by doubling, with the C library's own 16 bytes a block.
 uint64_t BytesOf(const text::OrderedJson& json) {
@@ -46,10 +58,18 @@ uint64_t KeptBytes(const engine::Request& request) {
   return bytes;
 }
 
-uint64_t MostRequestBytes(const HttpLimits& limits) {
-  const uint64_t large = limits.body_bytes, small = kLargeBody;
-  return limits.all_bodies_bytes + kReadingFactor * (large + small) + 2 * kValues + kMostKeptBytes +
-         ResponseStream::kMostAllUnsent;
+void LimitRequests(uint64_t memory, ServerOptions& options) {
+  const uint64_t body = std::clamp(memory / kMemoryPerBodyByte, kLeastBody, kMostBody);
+  options.http.limits.body_bytes = body;
+  options.http.limits.all_bodies_bytes = 2 * body;
+  options.http.limits.all_unsent_bytes = std::max(kLeastUnsent, body);
+  options.service.kept_bytes = std::max(kLeastKept, 2 * body);
+}
+
+uint64_t MostRequestBytes(const ServerOptions& options) {
+  const HttpLimits& limits = options.http.limits;
+  return limits.all_bodies_bytes + kReadingFactor * limits.body_bytes + kValues + kSmallBody +
+         options.service.kept_bytes + limits.all_unsent_bytes;
 }
 
 }  // namespace slotstream::server

@@ -6,21 +6,20 @@
 #include <cstdint>
 
 #include "engine/request.h"
-#include "server/http_handler.h"
+#include "server/server.h"
 
 namespace slotstream::server {
 
-// Larger bodies are read one at a time. Agents' requests are some hundred kilobytes.
-inline constexpr uint64_t kLargeBody = 1 << 20;
+// Larger bodies are read one at a time. What a smaller one may cost is bounded by its bytes alone.
+inline constexpr uint64_t kLargeBody = 128 << 10;
 
-// Of all requests that wait or run. One of 131,072 tokens with the tools of an agent takes less
-// than a megabyte; a hostile one, by its tools, as much as this.
-inline constexpr uint64_t kMostKeptBytes = 96 << 20;
+// Sets the bounds of `options` for a process that may take `memory` bytes.
+void LimitRequests(uint64_t memory, ServerOptions& options);
 
 // What is kept of a request from when its prompt is encoded until its reply ends.
 uint64_t KeptBytes(const engine::Request& request);
 
-// All of it at most.
-uint64_t MostRequestBytes(const HttpLimits& limits);
+// All that requests take with these bounds, at most.
+uint64_t MostRequestBytes(const ServerOptions& options);
 
 }  // namespace slotstream::server

@@ -27,9 +27,9 @@ TEST(ByteBudget, IsSharedAndGivenBack) {
   EXPECT_EQ(budget->held(), 60u);
   first.reset();
   EXPECT_EQ(budget->held(), 0u);
-  const auto alone = budget->Take(1000);
-  EXPECT_NE(alone, nullptr);
-  EXPECT_EQ(budget->Take(1), nullptr);
+  EXPECT_EQ(budget->Take(101), nullptr) << "not even alone";
+  const auto all = budget->Take(100);
+  EXPECT_NE(all, nullptr);
   budget.reset();  // what is held may live longer
 }
 
@@ -44,12 +44,27 @@ TEST(KeptBytes, CountsToolsAndIds) {
   EXPECT_GT(KeptBytes(request), least + 4000 + 1000 * (100 + sizeof(std::string) + 16));
 }
 
-TEST(MostRequestBytes, HoldsWhatTheLimitsAllow) {
-  HttpLimits limits;
-  const uint64_t bytes = MostRequestBytes(limits);
-  EXPECT_GT(bytes, limits.all_bodies_bytes + limits.body_bytes + kMostKeptBytes);
-  limits.all_bodies_bytes += 5;
-  EXPECT_EQ(MostRequestBytes(limits), bytes + 5);
+// A share of the memory that does not hurt, with room for what agents send.
+TEST(MostRequestBytes, GrowsWithTheMemory) {
+  uint64_t last = 0;
+  for (const uint64_t gigabytes : {1, 4, 16, 64, 256, 1024}) {
+    ServerOptions options;
+    LimitRequests(gigabytes * 1'000'000'000, options);
+    HttpLimits& limits = options.http.limits;
+    EXPECT_GE(limits.body_bytes, 2u << 20);
+    EXPECT_LE(limits.body_bytes, limits.all_bodies_bytes);
+    const uint64_t bytes = MostRequestBytes(options);
+    EXPECT_GE(bytes, last);
+    EXPECT_LT(bytes, 80'000'000 + gigabytes * 20'000'000);
+    last = bytes;
+    limits.all_bodies_bytes += 5;
+    EXPECT_EQ(MostRequestBytes(options), bytes + 5) << "all bounds count";
+    limits.all_unsent_bytes += 5;
+    options.service.kept_bytes += 5;
+    EXPECT_EQ(MostRequestBytes(options), bytes + 15);
+    limits.body_bytes += 1;
+    EXPECT_GT(MostRequestBytes(options), bytes + 16);
+  }
 }
 
 // Large work goes one after another, on two threads; small work passes it by.

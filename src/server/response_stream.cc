@@ -8,20 +8,20 @@
 namespace slotstream::server {
 
 ResponseStream::~ResponseStream() {
-  if (framing_.all_unsent) *framing_.all_unsent -= counted_;
+  if (framing_.all_unsent) framing_.all_unsent->held -= counted_;
 }
 
 void ResponseStream::CountUnsent() {
   if (!framing_.all_unsent) return;
   const size_t unsent = out_.size() + taken_;
-  *framing_.all_unsent += unsent - counted_;
+  framing_.all_unsent->held += unsent - counted_;
   counted_ = unsent;
 }
 
 bool ResponseStream::Crowded(size_t bytes) const {
   if (!framing_.all_unsent || counted_ + bytes <= kFewUnsent) return false;
-  const size_t all = *framing_.all_unsent;
-  return all > counted_ && all + bytes > kMostAllUnsent;
+  const size_t all = framing_.all_unsent->held;
+  return all > counted_ && all + bytes > framing_.all_unsent->most;
 }
 
 void ResponseStream::AppendHead(int status, std::string_view content_type,

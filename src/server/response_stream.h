@@ -16,21 +16,24 @@ namespace slotstream::server {
 
 // Written by any thread, one at a time; sent by the connection's. Writing never waits: bytes
 // gather here, and a stream whose client leaves more than kMostUnsent of them is cut; so is the
-// next to write more than kFewUnsent where all streams together leave kMostAllUnsent.
+// next to write more than kFewUnsent where all streams together leave too much.
 class ResponseStream {
  public:
   // Text comes in pieces of some hundred bytes a token, so this is thousands of tokens that a
   // client did not take.
   static constexpr size_t kMostUnsent = 1 << 20, kFewUnsent = 64 << 10;
-  // The longest answer there is, /detokenize of half a million long tokens, alone.
-  static constexpr size_t kMostAllUnsent = 64 << 20;
 
+  // Of all streams together.
+  struct AllUnsent {
+    size_t most = 0;  // bytes
+    std::atomic<size_t> held = 0;
+  };
   struct Framing {
     bool chunked = true;     // the client understands chunks (HTTP/1.1)
     bool keep_alive = true;  // the connection is used again
     bool head_only = false;  // answers HEAD
     std::vector<HttpHeader> headers;
-    std::shared_ptr<std::atomic<size_t>> all_unsent = nullptr;  // of all streams; may be null
+    std::shared_ptr<AllUnsent> all_unsent = nullptr;  // may be null
   };
   explicit ResponseStream(Framing framing) : framing_(std::move(framing)) {}
   ~ResponseStream();

@@ -53,7 +53,7 @@ Service::Service(ServiceOptions options)
       created_(std::chrono::duration_cast<std::chrono::seconds>(
                    std::chrono::system_clock::now().time_since_epoch())
                    .count()),
-      kept_(kMostKeptBytes),
+      kept_(options_.kept_bytes),
       scheduler_(options_.schedule),
       work_(kWorkThreads) {
   facts_.name = options_.model_name;
@@ -188,7 +188,16 @@ void Service::Generate(GenerationCall call) {
   if (call.request.chat) call.request.chat->messages = {};
   call.request.first_call_id = static_cast<uint32_t>(ids_.Number());
   if (!call.request.sampling.seed) call.request.sampling.seed = ids_.Number();
-  std::shared_ptr<void> memory = kept_.Take(KeptBytes(call.request));
+  const uint64_t kept = KeptBytes(call.request);
+  if (kept > options_.kept_bytes) {
+    call.writer->Fail(
+        {.kind = ApiError::Kind::kTooLarge,
+         .message = fmt::format("the request's tools, schema and tokens take {} bytes "
+                                "of memory, the most is {}",
+                                kept, options_.kept_bytes)});
+    return;
+  }
+  std::shared_ptr<void> memory = kept_.Take(kept);
   if (memory == nullptr) {
     stats_.CountRefused();
     call.writer->Fail({.kind = ApiError::Kind::kOverloaded,

@@ -28,6 +28,7 @@ namespace slotstream::server {
 struct ServiceOptions {
   std::string model_name = "qwen3.8-flash-next:4bit";
   Scheduler::Limits schedule;
+  uint64_t kept_bytes = 16 << 20;  // of all requests that wait or run, see KeptBytes
   std::function<void(std::string_view line)> log;  // any thread
 };
 

@@ -1,8 +1,8 @@
 // The field for the next message, with pictures where the model can see them.
 import { byId, el, iconButton, toast } from "./dom.js";
 
-// The server takes 32 MiB of JSON; base64 adds a third.
-const kMostPictureBytes = 20 << 20;
+// A server with 16 GB of memory takes 8 MB of JSON; base64 adds a third. One with less says so.
+const kMostPictureBytes = 5 << 20;
 const kPictureTypes = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 
 function readPicture(file) {
