@@ -72,7 +72,8 @@ void PrefixReuse::Settle(Use& use) {
   state::Snapshot whole = arrived->Whole();
   use.room.reset();
   using Place = state::PrefixCache::Place;
-  cache_.Insert(std::span(use.keys).first(whole->length()), std::move(whole), use.stored_turn,
+  const auto keys = std::span(use.keys).first(whole->length());
+  cache_.Insert(keys, std::move(whole), use.stored_turn,
                 use.stored_junction ? Place::kJunction : Place::kTurn);
 }
 

@@ -75,7 +75,7 @@ inline Request Ask(std::vector<text::ChatMessage> messages, int64_t reply = 12) 
   return request;
 }
 
-inline Outcome Run(Engine& engine, const Request& request) {
+inline Outcome RunRequest(Engine& engine, const Request& request) {
   ReplyRecorder recorder;
   RequestObserver observer;
   observer.generation.on_event = [&](const generate::ReplyEvent& event) { recorder.Add(event); };

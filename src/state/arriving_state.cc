@@ -227,6 +227,11 @@ std::shared_ptr<const Sequence> ArrivingState::Whole() {
   return whole;
 }
 
+uint64_t ArrivingState::nanos() const {
+  // Who waits for the last layer goes on a moment after it came.
+  return std::max(nanos_.load(std::memory_order_relaxed), waited_nanos());
+}
+
 uint64_t ArrivingState::bytes_read() const {
   uint64_t bytes = 0;
   for (const WantedPiece& piece : pieces_) bytes += piece.piece.bytes;

@@ -59,7 +59,7 @@ class ArrivingState {
 
   // From the start until everything was there, of a complete one; and how much of it was waited
   // for.
-  uint64_t nanos() const { return nanos_.load(std::memory_order_relaxed); }
+  uint64_t nanos() const;
   uint64_t waited_nanos() const { return gate_.waited_nanos(); }
   uint64_t bytes_read() const;
 
