@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "bench/stream_run.h"
 #include "engine/examination.h"
 #include "engine/loaded_model.h"
+#include "plan/hit_rate.h"
 
 namespace slotstream::bench {
 namespace {
@@ -66,12 +68,16 @@ class ForecastComparison {
     examine.wishes = WishesFor(gb);
     examine.kernels = std::string(table_->name);
     examine.make_backend = Backend();
+    examine.measure = !options_.common.quick;
     SS_ASSIGN_OR_RETURN(const engine::Examination found, engine::Examine(examine, Clock::Steady()));
-    fmt::print(stderr,
-               "disk: {:.2f}, {:.2f}, {:.2f} GB/s; weights {:.1f} GB/s; {:.0f}, {:.0f} Gop/s\n",
-               found.disk_rates.single.typical * 1e-9, found.disk_rates.full.typical * 1e-9,
-               found.disk_rates.ordered.typical * 1e-9, found.compute.row_weights.typical * 1e-9,
-               found.compute.dense_pass.typical * 1e-9, found.compute.expert_pass.typical * 1e-9);
+    fmt::print(
+        stderr,
+        "disk: {:.2f}, {:.2f}, {:.2f} GB/s, {:.2f} s of a core/GB; weights {:.1f} GB/s; {:.0f}, "
+        "{:.0f} Gop/s\n",
+        found.disk_rates.single.typical * 1e-9, found.disk_rates.full.typical * 1e-9,
+        found.disk_rates.ordered.typical * 1e-9, found.disk_rates.core_seconds * 1e9,
+        found.compute.row_weights.typical * 1e-9, found.compute.dense_pass.typical * 1e-9,
+        found.compute.expert_pass.typical * 1e-9);
     return plan::MakeForecast(shape, plan, found.disk_rates, found.compute);
   }
 
@@ -88,25 +94,33 @@ class ForecastComparison {
     const plan::ModelShape shape = plan::ShapeOf(loaded->checkpoint());
     StreamRun run(*loaded);
     SS_RETURN_IF_ERROR(run.Decode(options_.warm, model::LookAheadMode::kAuto));
-    Figures decode, hits, prefill;
-    SS_ASSIGN_OR_RETURN(plan::Forecast before, Foretell(gb, loaded->plan(), shape));
+    Figures decode, hits, prefill, missed;
+    const plan::Plan& plan = loaded->plan();
+    SS_ASSIGN_OR_RETURN(plan::Forecast before, Foretell(gb, plan, shape));
     for (int round = 0; round < rounds_; ++round) {
       SS_ASSIGN_OR_RETURN(const StreamCost tokens,
                           run.Decode(options_.decode, model::LookAheadMode::kAuto));
-      SS_ASSIGN_OR_RETURN(plan::Forecast after, Foretell(gb, loaded->plan(), shape));
+      SS_ASSIGN_OR_RETURN(plan::Forecast after, Foretell(gb, plan, shape));
       decode.Add(tokens.speed(), Mean(before.decode, after.decode));
       hits.Add(tokens.hit_rate(), after.hit_rate.typical);
       before = after;
       if (options_.prompt == 0) continue;
       SS_ASSIGN_OR_RETURN(const StreamCost prompt,
                           run.Prefill(options_.prompt, model::LookAheadMode::kAuto));
-      SS_ASSIGN_OR_RETURN(after, Foretell(gb, loaded->plan(), shape));
+      SS_ASSIGN_OR_RETURN(after, Foretell(gb, plan, shape));
       prefill.Add(prompt.speed(), Mean(before.prefill, after.prefill));
+      const double passes = std::ceil(static_cast<double>(options_.prompt) / plan.pass_rows);
+      missed.Add(
+          static_cast<double>(prompt.misses) / passes / shape.config.num_layers(),
+          plan::MissesOfPass(shape.config, plan.slots, plan.pass_rows, &plan::Range::typical));
       before = after;
     }
     AddRow(gb, "decode", "tokens/s", decode);
     AddRow(gb, "  found in the pool", "share", hits);
-    if (options_.prompt > 0) AddRow(gb, "prefill", "tokens/s", prefill);
+    if (options_.prompt > 0) {
+      AddRow(gb, "prefill", "tokens/s", prefill);
+      AddRow(gb, "  read for a pass", "experts of a layer", missed);
+    }
     return {};
   }
 

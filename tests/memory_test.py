@@ -8,12 +8,11 @@ import json
 import os
 import re
 import subprocess
-import threading
-import time
 import unittest
 
+import memory_hog
 import memory_limits
-from program import BINARY, MODEL, SCRATCH, main, slotstream
+from program import BINARY, MODEL, SCRATCH, main
 
 FORECASTS = ("decode", "prefill")
 
@@ -126,65 +125,14 @@ class Limits(unittest.TestCase):
 
     def test_a_hog_comes_and_goes(self):
         """Another process of the group takes memory during a reply, and gives it back."""
-        model, config = SCRATCH / "hogged", SCRATCH / "hogged.json"
-        config.write_text(json.dumps(memory_limits.geometry(96)))
-        slotstream("synth", "--geometry", config, model)
-        # Long, and without an end of its own.
-        flags = ["--model", model, "--ids", "1,2,3", "--max-tokens", 4000, "--max-context", 8192,
-                 "--greedy", "--threads", 1]
-        stats = SCRATCH / "hogged_stats.json"
-        with memory_limits.Group(160) as group:
-            def undisturbed():
-                slotstream("run", *flags, "--stats-json", stats, timeout=300)
-                return json.loads(stats.read_text())
-            expected = undisturbed()
-            self.assertEqual(expected["governor"]["shrinks"], 0)
-            command = [BINARY, "run", *map(str, flags), "--stats-json", str(stats)]
-            engine = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                      text=True, preexec_fn=group.enter,
-                                      # Other engines on this machine are none of ours.
-                                      env={**os.environ, "XDG_RUNTIME_DIR": str(SCRATCH)})
-            log = []
-            reader = threading.Thread(target=lambda: log.extend(engine.stderr))
-            reader.start()
-            hog = Hog(group)
-            while not log:  # the plan is made
-                time.sleep(0.05)
-            hog.take(90)
-            while engine.poll() is None and not any("expert slots (were" in line for line in log):
-                time.sleep(0.05)
-            hog.release()
-            self.assertEqual(engine.wait(timeout=300), 0, log)
-            reader.join()
-            engine.stderr.close()
-        found = json.loads(stats.read_text())
-        self.assertEqual(found["output_ids"], expected["output_ids"])
+        result = memory_hog.reply(BINARY, SCRATCH, group_mb=160, hog_mb=90, tokens=4000)
+        found, log = result["found"], [line for _, line in result["log"]]
+        self.assertEqual(result["status"], 0, log)
+        self.assertEqual(result["expected"]["governor"]["shrinks"], 0)
+        self.assertEqual(found["output_ids"], result["expected"]["output_ids"])
         self.assertGreater(found["governor"]["shrinks"], 0, log)
         self.assertTrue(any(re.search(r"memory: .* expert slots \(were", line) for line in log))
         self.assertLessEqual(found["peak_resident_bytes"], found["plan"]["total_bytes"])
-
-
-class Hog:
-    """A process in a group that holds as much memory as it is told to."""
-
-    PROGRAM = ("import sys\nheld = []\nfor line in sys.stdin:\n"
-               "    held = [bytes([1]) * 1000000 for _ in range(int(line))]\n"
-               "    print('ok', flush=True)\n")
-
-    def __init__(self, group):
-        self.process = subprocess.Popen(["python3", "-c", self.PROGRAM], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True,
-                                        preexec_fn=group.enter)
-
-    def take(self, megabytes):
-        self.process.stdin.write(f"{megabytes}\n")
-        self.process.stdin.flush()
-        self.process.stdout.readline()
-
-    def release(self):
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ Json Of(const plan::DiskRates& rates) {
   return {{"single", Of(rates.single)},
           {"full", Of(rates.full)},
           {"ordered", Of(rates.ordered)},
-          {"rows_per_second", rates.rows_per_second}};
+          {"rows_per_second", rates.rows_per_second},
+          {"core_seconds", rates.core_seconds}};
 }
 
 Json Of(const plan::Forecast& forecast) {

@@ -101,6 +101,8 @@ void AddRates(const Examination& found, Page& page) {
     if (found.disk_rates.rows_per_second > 0) {
       page.Line("", fmt::format("n-gram rows: {:.0f}/s", found.disk_rates.rows_per_second));
     }
+    page.Line("", fmt::format("reading costs the cores {:.2f} s/GB",
+                              found.disk_rates.core_seconds * 1e9));
   }
   page.Line("", SourceOf(found));
   page.Line("speed", fmt::format("memory read: {}", Speed(found.compute.memory)));

@@ -20,9 +20,11 @@ using checkpoint::Checkpoint;
 
 // Of the disk's reads: sixteen records in pieces of 256 KiB and more.
 constexpr size_t kDepth = 256;
-constexpr double kQuickSeconds = 1.2;
-constexpr double kLongSeconds = 8;
+// How long measurements take, and how many times longer when they are asked for.
+constexpr double kDiskSeconds = 1.2;
 constexpr double kComputeSeconds = 0.6;
+constexpr double kReadCostSeconds = 0.4;
+constexpr double kThorough = 6;
 // More than most caches hold, and little beside the smallest machine's memory.
 constexpr size_t kTimingBytes = size_t{256} << 20;
 constexpr uint64_t kTimingShare = 8;
@@ -39,6 +41,7 @@ class Examiner {
     const Checkpoint& model = options_.published || !stored_ ? *published_ : *stored_;
     result_.record_bytes = model.experts().shape().record_bytes();
     ReadMachine();
+    SS_RETURN_IF_ERROR(SelectCompute());
     SS_RETURN_IF_ERROR(RateDisk());
     SS_RETURN_IF_ERROR(RateCompute(model));
     const plan::ModelShape shape = plan::ShapeOf(model);
@@ -76,6 +79,18 @@ class Examiner {
     if (options_.memory) result_.machine = SimulatedFacts(result_.machine, *options_.memory);
   }
 
+  double Seconds(double quick) const { return options_.measure ? kThorough * quick : quick; }
+
+  Status SelectCompute() {
+    SS_ASSIGN_OR_RETURN(kernels_, kernels::SelectKernels(options_.kernels));
+    result_.kernels = kernels_->name;
+    threads_.emplace(options_.wishes.threads.value_or(result_.machine.cores));
+    // Of this machine, simulated or not.
+    const uint64_t available = plan::ReadMachineFacts(options_.system_root).memory_available;
+    timing_bytes_ = std::min<uint64_t>(kTimingBytes, available / kTimingShare);
+    return {};
+  }
+
   Status RateDisk() {
     if (stored_) {
       const std::string file = stored_->form() == checkpoint::Form::kPacked
@@ -108,8 +123,11 @@ class Examiner {
     io::ReadQueue queue(std::move(*backend), clock_);
     SS_ASSIGN_OR_RETURN(
         result_.disk_rates,
-        plan::MeasureDisk(*stored_, queue, clock_, options_.measure ? kLongSeconds : kQuickSeconds,
-                          clock_.NowNanos()));
+        plan::MeasureDisk(*stored_, queue, clock_, Seconds(kDiskSeconds), clock_.NowNanos()));
+    SS_ASSIGN_OR_RETURN(
+        result_.disk_rates.core_seconds,
+        plan::MeasureReadCost(*stored_, queue, *kernels_, options_.wishes.compute, *threads_,
+                              clock_, timing_bytes_, Seconds(kReadCostSeconds)));
     result_.source = RatesSource::kMeasured;
     result_.measured_at = options_.now;
     if (keep) {
@@ -122,17 +140,9 @@ class Examiner {
   }
 
   Status RateCompute(const Checkpoint& model) {
-    SS_ASSIGN_OR_RETURN(const kernels::KernelTable* kernels,
-                        kernels::SelectKernels(options_.kernels));
-    result_.kernels = kernels->name;
-    // Of this machine, simulated or not.
-    const uint64_t available = plan::ReadMachineFacts(options_.system_root).memory_available;
-    ThreadPool threads(options_.wishes.threads.value_or(result_.machine.cores));
-    SS_ASSIGN_OR_RETURN(
-        result_.compute,
-        plan::MeasureCompute(model, *kernels, options_.wishes.compute, threads, clock_,
-                             std::min<uint64_t>(kTimingBytes, available / kTimingShare),
-                             kComputeSeconds));
+    SS_ASSIGN_OR_RETURN(result_.compute,
+                        plan::MeasureCompute(model, *kernels_, options_.wishes.compute, *threads_,
+                                             clock_, timing_bytes_, Seconds(kComputeSeconds)));
     return {};
   }
 
@@ -165,7 +175,12 @@ class Examiner {
       };
       if (result_.source != RatesSource::kNone) add(result_.disk_rates);
       for (const double disk : kSimulatedDisks) {
-        add(plan::AssumedDisk(disk, result_.record_bytes));
+        plan::DiskRates rates = plan::AssumedDisk(disk, result_.record_bytes);
+        // What reading costs these cores was seen, if anything was read.
+        if (result_.source != RatesSource::kNone) {
+          rates.core_seconds = result_.disk_rates.core_seconds;
+        }
+        add(rates);
       }
     }
   }
@@ -173,6 +188,9 @@ class Examiner {
   const ExaminationOptions& options_;
   const Clock& clock_;
   std::unique_ptr<Checkpoint> stored_, published_;
+  const kernels::KernelTable* kernels_ = nullptr;
+  std::optional<ThreadPool> threads_;
+  size_t timing_bytes_ = 0;
   Examination result_;
 };
 

@@ -67,8 +67,8 @@ struct Examination {
   std::vector<SimulatedMachine> table;
 };
 
-// Takes one to three seconds, with `measure` ten. Errors: those of opening the checkpoint and of
-// reading it; a plan that does not fit is none.
+// Takes two to four seconds, with `measure` some fifteen. Errors: those of opening the checkpoint
+// and of reading it; a plan that does not fit is none.
 Result<Examination> Examine(const ExaminationOptions& options, const Clock& clock);
 
 // A machine with so much memory, of which the system and a desktop use some.

@@ -1,5 +1,7 @@
 // The integer product of many rows: the nibbles of one vector of outputs are held in registers, and
-// rows pass by.
+// rows pass by. Tiles of six rows by two or four vectors over unpacked weights, which load less,
+// measured 0.5 to 0.9 times as fast on Zen 3 and on a Xeon with VNNI: their sums leave no registers
+// for weights.
 #pragma once
 
 #include "kernels/integer_group-inl.h"

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr size_t kMaxProfileBytes = 1 << 16;
 
 // Two models on one disk, or two forms of one, have profiles of their own.
@@ -60,8 +60,10 @@ Result<StoredRates> LoadProfile(const std::string& directory, const ProfileKey& 
     return Fail(ErrorCode::kCorrupt, fmt::format("{} is no profile of a disk", path));
   };
   if (!json.is_object() || !Same(json, "version", kVersion)) return corrupt();
-  const auto rows = json.find("rows_per_second"), at = json.find("measured_at");
-  if (rows == json.end() || !rows->is_number() || at == json.end() || !at->is_number_integer() ||
+  const auto rows = json.find("rows_per_second"), cores = json.find("core_seconds"),
+             at = json.find("measured_at");
+  if (rows == json.end() || !rows->is_number() || cores == json.end() || !cores->is_number() ||
+      at == json.end() || !at->is_number_integer() ||
       !ReadRange(json, "single", stored.rates.single) ||
       !ReadRange(json, "full", stored.rates.full) ||
       !ReadRange(json, "ordered", stored.rates.ordered)) {
@@ -71,6 +73,7 @@ Result<StoredRates> LoadProfile(const std::string& directory, const ProfileKey& 
   if (!Same(json, "disk", key.disk.name)) return OutOfDate("it is another disk");
   if (!Same(json, "io", key.io)) return OutOfDate("it is read in another way");
   stored.rates.rows_per_second = *rows;
+  stored.rates.core_seconds = *cores;
   stored.measured_at = *at;
   // A clock that was set back makes every age a guess.
   if (now < stored.measured_at || now - stored.measured_at > kProfileSeconds) {
@@ -93,7 +96,8 @@ Status SaveProfile(const std::string& directory, const ProfileKey& key, const St
                      {"single", ToJson(stored.rates.single)},
                      {"full", ToJson(stored.rates.full)},
                      {"ordered", ToJson(stored.rates.ordered)},
-                     {"rows_per_second", stored.rates.rows_per_second}};
+                     {"rows_per_second", stored.rates.rows_per_second},
+                     {"core_seconds", stored.rates.core_seconds}};
   const std::string text = json.dump(2) + "\n";
   return io::WriteFileAtomically(PathOf(directory, key),
                                  std::as_bytes(std::span(text.data(), text.size())));

@@ -31,6 +31,7 @@ StoredRates Rates() {
   stored.rates.full = {2e9, 2.1e9, 3e9};
   stored.rates.ordered = {2.5e9, 2.6e9, 3.5e9};
   stored.rates.rows_per_second = 54321;
+  stored.rates.core_seconds = 0.25e-9;
   stored.measured_at = kThen;
   return stored;
 }
@@ -45,6 +46,7 @@ TEST(DiskProfile, IsReadAsWritten) {
   EXPECT_EQ(loaded->rates.full.high, 3e9);
   EXPECT_EQ(loaded->rates.ordered.low, 2.5e9);
   EXPECT_EQ(loaded->rates.rows_per_second, 54321);
+  EXPECT_EQ(loaded->rates.core_seconds, 0.25e-9);
   EXPECT_EQ(loaded->measured_at, kThen);
 }
 
@@ -82,10 +84,10 @@ TEST(DiskProfile, NonsenseIsCorrupt) {
     return text;
   };
   for (const std::string& text :
-       {std::string(), std::string("[]"), std::string("{\"version\": 2}"),
-        good.substr(0, good.size() / 2), with("\"version\": 2", "\"version\": 3"),
-        with("54321.0", "\"many\""), with("1000000000.0", "-1.0"), with("2100000000.0", "1e12"),
-        with("1700000000", "17.5")}) {
+       {std::string(), std::string("[]"), std::string("{\"version\": 3}"),
+        good.substr(0, good.size() / 2), with("\"version\": 3", "\"version\": 2"),
+        with("54321.0", "\"many\""), with("2.5e-10", "[]"), with("1000000000.0", "-1.0"),
+        with("2100000000.0", "1e12"), with("1700000000", "17.5")}) {
     std::ofstream(path) << text;
     const auto loaded = LoadProfile(directory.path(), Key(), kThen);
     ASSERT_FALSE(loaded) << text;

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <random>
 #include <span>
 
 #include "base/aligned_buffer.h"
+#include "plan/disk_reads.h"
 #include "plan/rates.h"
 
 namespace slotstream::plan {
@@ -13,118 +15,18 @@ using checkpoint::ExpertFormat;
 using checkpoint::NgramFormat;
 using checkpoint::ReadPiece;
 
-// As many as keep a fast drive busy: 16 records of 2.76 MB are 176 reads.
-constexpr size_t kRecordsInFlight = 16;
 constexpr size_t kRowsInFlight = 64;  // as the engine's
 constexpr size_t kBatches = 4;
 constexpr size_t kRowBatch = 256;
 
-// Reads numbered items, some at a time, each made of pieces.
-class Reader {
- public:
-  Reader(io::ReadQueue& queue, const Clock& clock) : queue_(queue), clock_(clock) {}
-
-  // Reads items without a pause until `batches` batches are over, each of at least `least` items
-  // and `seconds`. `start(area)` fills pieces_ and says where to; `finish(area)` judges what
-  // arrived. Returns items per second of each batch.
-  template <typename Start, typename Finish>
-  Result<std::vector<double>> Run(size_t areas, size_t batches, size_t least, double seconds,
-                                  const Start& start, const Finish& finish) {
-    std::vector<size_t> left(areas);
-    std::vector<double> rates;
-    uint64_t begin = clock_.NowNanos();
-    size_t done = 0;
-    const auto submit = [&](size_t area) {
-      pieces_.clear();
-      std::byte* base = start(area, pieces_);
-      requests_.clear();
-      for (const ReadPiece& piece : pieces_) {
-        requests_.push_back({.file = piece.file,
-                             .offset = piece.offset,
-                             .destination = base + piece.destination,
-                             .length = piece.length,
-                             .required = piece.required,
-                             .tag = area});
-      }
-      left[area] = requests_.size();
-      queue_.Submit(requests_);
-    };
-    for (size_t area = 0; area < areas; ++area) submit(area);
-    while (rates.size() < batches) {
-      completions_.clear();
-      queue_.Wait(1, completions_);
-      for (io::ReadCompletion& completion : completions_) {
-        if (!completion.status) {
-          queue_.Drain();
-          return std::unexpected(std::move(completion.status).error());
-        }
-        const size_t area = completion.tag;
-        if (--left[area] > 0) continue;
-        if (Status status = finish(area); !status) {
-          queue_.Drain();
-          return std::unexpected(std::move(status).error());
-        }
-        ++done;
-        submit(area);
-      }
-      const double elapsed = static_cast<double>(clock_.NowNanos() - begin) * 1e-9;
-      if (done < least || elapsed < seconds) continue;
-      rates.push_back(static_cast<double>(done) / std::max(elapsed, 1e-9));
-      begin = clock_.NowNanos();
-      done = 0;
-    }
-    queue_.Drain();
-    return rates;
-  }
-
- private:
-  io::ReadQueue& queue_;
-  const Clock& clock_;
-  std::vector<ReadPiece> pieces_;
-  std::vector<io::ReadRequest> requests_;
-  std::vector<io::ReadCompletion> completions_;
-};
-
-struct Item {
-  uint32_t layer = 0, expert = 0;
-};
-Item AnyRecord(const ExpertFormat& format, std::mt19937_64& random) {
-  return {static_cast<uint32_t>(random() % format.layers()),
-          static_cast<uint32_t>(random() % format.experts())};
-}
-
-// Bytes per second of the records that `next()` names, `in_flight` at a time.
-template <typename Next>
-Result<Range> MeasureRecords(const ExpertFormat& format, Reader& reader, size_t in_flight,
-                             double seconds, const Next& next) {
-  const size_t record_bytes = format.shape().record_bytes();
-  const size_t staging_bytes = AlignUp(format.staging_bytes(), kPageSize);
-  SS_ASSIGN_OR_RETURN(AlignedBuffer memory,
-                      AlignedBuffer::Allocate(in_flight * (record_bytes + staging_bytes),
-                                              "the records of a measurement"));
-  std::vector<Item> items(in_flight);
-  const auto record = [&](size_t area) {
-    return memory.data() + area * (record_bytes + staging_bytes);
-  };
-  SS_ASSIGN_OR_RETURN(std::vector<double> rates,
-                      reader.Run(
-                          in_flight, kBatches, in_flight, seconds / kBatches,
-                          [&](size_t area, std::vector<ReadPiece>& pieces) {
-                            items[area] = next();
-                            format.AppendPieces(items[area].layer, items[area].expert, pieces);
-                            return record(area) + (staging_bytes > 0 ? record_bytes : 0);
-                          },
-                          [&](size_t area) {
-                            const std::span<std::byte> bytes(record(area), record_bytes);
-                            return format.Finish(
-                                items[area].layer, items[area].expert,
-                                {record(area) + record_bytes, format.staging_bytes()}, bytes);
-                          }));
-  for (double& rate : rates) rate *= static_cast<double>(record_bytes);
+Result<Range> RateRecords(const ExpertFormat& format, DiskReader& reader, size_t in_flight,
+                          double seconds, auto next) {
+  SS_ASSIGN_OR_RETURN(const std::vector<double> rates,
+                      ReadRecords(format, reader, in_flight, kBatches, seconds, next));
   return RangeOf(rates);
 }
 
-Result<double> MeasureRows(const NgramFormat& format, Reader& reader, std::mt19937_64& random) {
+Result<double> MeasureRows(const NgramFormat& format, DiskReader& reader, std::mt19937_64& random) {
   const size_t staging_bytes = AlignUp(format.staging_bytes(), kPageSize);
   SS_ASSIGN_OR_RETURN(AlignedBuffer memory,
                       AlignedBuffer::Allocate(kRowsInFlight * staging_bytes, "n-gram rows"));
@@ -165,22 +67,19 @@ Range RangeOf(const std::vector<double>& rates) {
 Result<DiskRates> MeasureDisk(const checkpoint::Checkpoint& checkpoint, io::ReadQueue& queue,
                               const Clock& clock, double seconds, uint64_t seed) {
   std::mt19937_64 random(seed);
-  Reader reader(queue, clock);
+  DiskReader reader(queue, clock);
   DiskRates rates;
   const ExpertFormat& format = checkpoint.experts();
-  const auto any = [&] { return AnyRecord(format, random); };
-  SS_ASSIGN_OR_RETURN(rates.single, MeasureRecords(format, reader, 1, seconds / 3, any));
-  SS_ASSIGN_OR_RETURN(rates.full,
-                      MeasureRecords(format, reader, kRecordsInFlight, seconds / 3, any));
-  Item at{static_cast<uint32_t>(random() % format.layers()), 0};
+  const auto any = [&] {
+    return RecordPlace{static_cast<uint32_t>(random() % format.layers()),
+                       static_cast<uint32_t>(random() % format.experts())};
+  };
+  const double third = seconds / 3;
+  SS_ASSIGN_OR_RETURN(rates.single, RateRecords(format, reader, 1, third, any));
+  SS_ASSIGN_OR_RETURN(rates.full, RateRecords(format, reader, kRecordsInFlight, third, any));
+  RecordsInOrder in_order(format, static_cast<uint32_t>(random() % format.layers()));
   SS_ASSIGN_OR_RETURN(rates.ordered,
-                      MeasureRecords(format, reader, kRecordsInFlight, seconds / 3, [&] {
-                        const Item item = at;
-                        if (++at.expert == format.experts()) {
-                          at = {(at.layer + 1) % format.layers(), 0};
-                        }
-                        return item;
-                      }));
+                      RateRecords(format, reader, kRecordsInFlight, third, std::ref(in_order)));
   // A drive is not slower for having more to do, nor for doing it in order; where it looks so, that
   // was chance.
   NotBelow(rates.single, rates.full);
@@ -194,13 +93,16 @@ Result<DiskRates> MeasureDisk(const checkpoint::Checkpoint& checkpoint, io::Read
 DiskRates AssumedDisk(double bytes_per_second, size_t record_bytes) {
   constexpr double kAccessSeconds = 1e-4;
   constexpr double kMostRows = 500'000;
+  // The kernel's part and the checksum, on Zen 3.
+  constexpr double kAssumedCoreSeconds = 0.15e-9;
   const double bytes = static_cast<double>(record_bytes);
   const double single = bytes / (bytes / bytes_per_second + kAccessSeconds);
   const double rows = std::min(kMostRows, bytes_per_second / static_cast<double>(kPageSize));
   return {.single = {single, single, single},
           .full = {bytes_per_second, bytes_per_second, bytes_per_second},
           .ordered = {bytes_per_second, bytes_per_second, bytes_per_second},
-          .rows_per_second = rows};
+          .rows_per_second = rows,
+          .core_seconds = kAssumedCoreSeconds};
 }
 
 }  // namespace slotstream::plan

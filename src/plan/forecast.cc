@@ -13,8 +13,6 @@ namespace {
 constexpr double kOtherWork = 0.05;
 // The same of a pass of many rows, where the delta rule and attention weigh more.
 constexpr double kOtherPassWork = 0.15;
-// Of one core, per byte read: the kernel's part and the checksum.
-constexpr double kReadSeconds = 0.15e-9;
 // The share of a reply's misses that look-ahead asks for while the layer before computes, and what
 // it reads in vain beside them.
 constexpr double kReadAhead = 0.36;
@@ -23,7 +21,7 @@ constexpr double kReadInVain = 0.05;
 // One choice out of each range: all of the worst, the middle or the best.
 struct Rates {
   double hit_rate;
-  double single, full, ordered, rows;  // of the disk
+  double single, full, ordered, rows, core_seconds;  // of the disk
   double memory, row_weights, dense_pass, expert_pass;
 };
 
@@ -34,6 +32,7 @@ Rates Pick(const Range& hit_rate, const DiskRates& disk, const ComputeRates& com
           .full = disk.full.*which,
           .ordered = disk.ordered.*which,
           .rows = disk.rows_per_second,
+          .core_seconds = disk.core_seconds,
           .memory = compute.memory.*which,
           .row_weights = compute.row_weights.*which,
           .dense_pass = compute.dense_pass.*which,
@@ -62,7 +61,7 @@ TokenTime DecodeTime(const ModelShape& shape, const Rates& rates, int threads) {
   const double bytes = layers * misses * shape.record_bytes;
   TokenTime time;
   time.compute = (weights / rates.row_weights + state / rates.memory) * (1 + kOtherWork) +
-                 bytes * kReadSeconds / threads;
+                 bytes * rates.core_seconds / threads;
   const double any = 1 - std::pow(rates.hit_rate, chosen);
   const double read =
       shape.record_bytes * (any / rates.single + std::max(0.0, misses - any) / rates.full);
@@ -75,10 +74,22 @@ TokenTime DecodeTime(const ModelShape& shape, const Rates& rates, int threads) {
   return time;
 }
 
+// The products of `touched` experts of a layer with `rows` rows altogether. A row alone costs what
+// its weights take to arrive, kExpertPassRows share that; what lies between is interpolated.
+double ExpertSeconds(const ModelShape& shape, const Rates& rates, double rows, double touched) {
+  const double alone = shape.expert_bytes / rates.row_weights;
+  const double many = kExpertPassRows * shape.expert_operations / rates.expert_pass;
+  const double each = rows / touched;
+  const double share = (std::clamp<double>(each, 1, kExpertPassRows) - 1) / (kExpertPassRows - 1);
+  const double interpolated = touched * std::lerp(std::min(alone, many), many, share);
+  return std::max(interpolated, rows * shape.expert_operations / rates.expert_pass);
+}
+
 // A pass of many rows: per layer the trunk's products, then the experts. The `misses` of a layer
 // are read in file order while both are computed, but the trunk's products hide no more than the
 // share of them that staging has frames for.
-double PassTime(const ModelShape& shape, const Rates& rates, const Plan& plan, double misses) {
+double PassTime(const ModelShape& shape, const Rates& rates, const Plan& plan, double misses,
+                double touched) {
   const double rows = plan.pass_rows;
   const double layers = shape.config.num_layers(), chosen = shape.config.experts_per_token;
   const double expert_operations = layers * chosen * shape.expert_operations;
@@ -86,8 +97,8 @@ double PassTime(const ModelShape& shape, const Rates& rates, const Plan& plan, d
       (shape.cost.operations - shape.cost.head_operations - expert_operations) / layers;
   const double bytes = misses * shape.record_bytes;
   const double trunk = rows * dense / rates.dense_pass * (1 + kOtherPassWork);
-  const double compute = rows * chosen * shape.expert_operations / rates.expert_pass +
-                         bytes * kReadSeconds / plan.threads;
+  const double compute = ExpertSeconds(shape, rates, rows * chosen, touched) +
+                         bytes * rates.core_seconds / plan.threads;
   const double read = bytes / rates.ordered;
   const double lacking = shape.config.num_experts - plan.slots / layers;
   const double staged = lacking > 0 ? std::min(1.0, plan.sweep_records / lacking) : 1;
@@ -121,7 +132,9 @@ Forecast MakeForecast(const ModelShape& shape, const Plan& plan, const DiskRates
     const TokenTime token = DecodeTime(shape, rates, plan.threads);
     const double misses = MissesOfPass(shape.config, plan.slots, plan.pass_rows, which);
     forecast.decode.*which = 1 / token.total();
-    forecast.prefill.*which = plan.pass_rows / PassTime(shape, rates, plan, misses);
+    // Without a pool all that a pass touches are misses.
+    const double touched = MissesOfPass(shape.config, 0, plan.pass_rows, which);
+    forecast.prefill.*which = plan.pass_rows / PassTime(shape, rates, plan, misses, touched);
     return token;
   };
   at(&Range::low);

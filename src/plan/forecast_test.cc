@@ -131,6 +131,32 @@ TEST_F(ForecastTest, ASlowDiskIsForecastSlow) {
   EXPECT_GT(fast.decode.typical, 10 * slow.decode.typical);
 }
 
+TEST_F(ForecastTest, WhatReadingTakesFromTheCoresIsCounted) {
+  const auto plan = MakePlanFor(16'000'000'000);
+  ASSERT_TRUE(plan);
+  DiskRates disk = AssumedDisk(14e9, 2'764'800);
+  disk.core_seconds = 0;
+  const Forecast free = MakeForecast(shape_, *plan, disk, Compute());
+  disk.core_seconds = 1e-9;
+  const Forecast dear = MakeForecast(shape_, *plan, disk, Compute());
+  const double seconds = dear.read_per_token * 1e-9 / plan->threads;
+  EXPECT_NEAR(1 / dear.decode.typical, 1 / free.decode.typical + seconds, 0.2 * seconds);
+  EXPECT_LT(dear.prefill.typical, free.prefill.typical);
+}
+
+// Few rows an expert cost more than many.
+TEST_F(ForecastTest, ShortPassesAreSlower) {
+  auto plan = MakePlanFor(128'000'000'000);
+  ASSERT_TRUE(plan);
+  const auto prefill = [&](uint32_t rows) {
+    plan->pass_rows = rows;
+    return MakeForecast(shape_, *plan, AssumedDisk(14e9, 2'764'800), Compute()).prefill.typical;
+  };
+  EXPECT_LT(prefill(16), 0.85 * prefill(256));
+  EXPECT_LT(prefill(128), 0.95 * prefill(1024));
+  EXPECT_NEAR(prefill(2048), prefill(4096), 1e-9 * prefill(4096));
+}
+
 TEST_F(ForecastTest, ResidentExpertsWaitForNothing) {
   const auto plan = MakePlanFor(128'000'000'000);
   ASSERT_TRUE(plan);

@@ -27,14 +27,19 @@ struct DiskRates {
   Range full;                  // bytes/s with many records in flight
   Range ordered;               // bytes/s of a layer's records after each other, many in flight
   double rows_per_second = 0;  // n-gram rows with many in flight; 0: the model has none
+  double core_seconds = 0;     // of one core, that the arithmetic loses per byte read beside it
 };
+
+// How many rows share an expert where its rate in passes is measured: about as many as when 512
+// tokens choose 10 of 512.
+inline constexpr size_t kExpertPassRows = 10;
 
 // Of these processors in one compute mode.
 struct ComputeRates {
   Range memory;       // bytes/s read by all threads together
   Range row_weights;  // bytes/s of weights when one row meets experts
   Range dense_pass;   // operations/s of many rows with one matrix; two per weight
-  Range expert_pass;  // operations/s of many rows spread over experts
+  Range expert_pass;  // operations/s of experts, each with kExpertPassRows rows
 };
 
 // From the rates of several batches of samples: the least, the mean and the most. The mean is that
@@ -48,6 +53,15 @@ Range RangeOf(const std::vector<double>& rates);
 // the disk is an error here. Memory: sixteen records.
 Result<DiskRates> MeasureDisk(const checkpoint::Checkpoint& checkpoint, io::ReadQueue& queue,
                               const Clock& clock, double seconds, uint64_t seed);
+
+// How many seconds of one core a byte that is read takes from the arithmetic of all threads beside
+// it: the kernel's part, the checksum, memory's, and in a virtual machine what the host takes from
+// its cores for its disk. Products of a pass are timed with and without reads, in turn, for about
+// `seconds` on `memory` bytes of weights.
+Result<double> MeasureReadCost(const checkpoint::Checkpoint& checkpoint, io::ReadQueue& queue,
+                               const kernels::KernelTable& kernels, kernels::ComputeMode mode,
+                               ThreadPool& threads, const Clock& clock, size_t memory,
+                               double seconds);
 
 // A disk that reads `bytes_per_second`, for simulations. A record read alone takes 0.1 ms longer
 // than that, an NVMe drive's access time; rows are as many as at most half a million a second.

@@ -109,6 +109,32 @@ TEST_F(RatesTest, AnErrorOfTheDiskIsAnError) {
   EXPECT_EQ(rates.error().code, ErrorCode::kIo);
 }
 
+TEST_F(RatesTest, ReadingTakesNoMoreThanTheCores) {
+  ThreadPool threads(2);
+  const auto kernels = kernels::SelectKernels("auto");
+  ASSERT_TRUE(kernels);
+  io::ReadQueue queue(Threads(), Clock::Steady());
+  const auto cost = MeasureReadCost(*checkpoint_, queue, **kernels, kernels::ComputeMode::kInt15,
+                                    threads, Clock::Steady(), 1 << 20, 0.02);
+  ASSERT_TRUE(cost) << cost.error().message;
+  EXPECT_GE(*cost, 0);
+  EXPECT_LT(*cost, 1e-6);  // a checksum alone is a thousand times faster
+}
+
+TEST_F(RatesTest, AnErrorBesideTheArithmeticIsAnError) {
+  ThreadPool threads(2);
+  const auto kernels = kernels::SelectKernels("auto");
+  ASSERT_TRUE(kernels);
+  auto faulty = std::make_unique<io::FaultyBackend>(
+      Threads(),
+      std::vector<io::Fault>{{.kind = io::FaultKind::kDeviceGone, .first_read = 3, .count = 1}}, 1);
+  io::ReadQueue queue(std::move(faulty), Clock::Steady());
+  const auto cost = MeasureReadCost(*checkpoint_, queue, **kernels, kernels::ComputeMode::kInt15,
+                                    threads, Clock::Steady(), 1 << 20, 0.02);
+  ASSERT_FALSE(cost);
+  EXPECT_EQ(cost.error().code, ErrorCode::kIo);
+}
+
 TEST_F(RatesTest, ComputingHasRates) {
   ThreadPool threads(2);
   const auto kernels = kernels::SelectKernels("auto");

@@ -60,7 +60,9 @@ class Echo : public HttpHandler {
   Router router_;
 };
 
-std::string Exchange(uint16_t port, std::string_view bytes) {
+// What comes back for `bytes`. Without more to come the sending half may be closed, which to this
+// server means a client that is gone: right for junk, which may wait for more otherwise.
+std::string Answer(uint16_t port, std::string_view bytes, bool close_half) {
   const int connection = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -72,7 +74,7 @@ std::string Exchange(uint16_t port, std::string_view bytes) {
   std::string answer;
   if (connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
     send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    shutdown(connection, SHUT_WR);
+    if (close_half) shutdown(connection, SHUT_WR);
     char buffer[4096];
     for (;;) {
       const ssize_t count = recv(connection, buffer, sizeof buffer, 0);
@@ -98,9 +100,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     bound->Start();
     return bound;
   }();
-  Exchange(server->port(), {reinterpret_cast<const char*>(data), size});
+  Answer(server->port(), {reinterpret_cast<const char*>(data), size}, true);
   const std::string answer =
-      Exchange(server->port(), "GET /x HTTP/1.1\r\nConnection: close\r\n\r\n");
+      Answer(server->port(), "GET /x HTTP/1.1\r\nConnection: close\r\n\r\n", false);
   if (!answer.starts_with("HTTP/1.1 200")) {
     std::fprintf(stderr, "no honest answer any more: %s\n", answer.c_str());
     std::abort();
