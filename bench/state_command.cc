@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "bench/rounds.h"
 #include "checkpoint/published_config.h"
 #include "io/file.h"
