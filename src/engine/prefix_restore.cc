@@ -34,6 +34,7 @@ void PrefixReuse::Restore(Use& use, size_t in_memory) {
   while (WorthRestoring(use, in_memory)) {
     const auto found = store_->Find(use.keys);
     if (!found) return;
+    use.room.reset();
     // Without room it goes straight into the request's own sequence, whose memory the plan has.
     use.room = cache_.Reserve(state::SequenceBytes(config_, found->length) +
                               found->length * sizeof(state::PrefixKey));
