@@ -47,6 +47,8 @@ void AddCommonOptions(CLI::App& command, CommonOptions& options, Output& output)
       ->type_name("DIR");
   command.add_flag("--shared-cores", options.shared_cores,
                    "Count rounds too in which others had a part of the cores");
+  command.add_flag("--small-pages", options.small_pages,
+                   "Without huge pages, to see what they bring");
   command.add_flag("--quick", options.quick, "Show that it works; the figures mean nothing");
   command.add_option("--json", output.json, "Also write the rows to FILE; - is standard output")
       ->type_name("FILE");

@@ -1,5 +1,7 @@
 #include "bench/options.h"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -8,6 +10,9 @@
 namespace slotstream::bench {
 
 Result<Setup> MakeSetup(const CommonOptions& options) {
+  if (options.small_pages && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) {
+    return Fail(ErrorCode::kUnsupported, "this system cannot do without huge pages on request");
+  }
   Setup setup;
   setup.threads = options.threads;
   if (setup.threads.empty()) {

@@ -19,6 +19,7 @@ struct CommonOptions {
   size_t memory_mib = 1024;        // of weights to stream
   bool quick = false;              // one short round: shows that it works, measures nothing
   bool shared_cores = false;       // count rounds in which others had a part of the cores
+  bool small_pages = false;        // the process gets no huge pages
 };
 
 // The options with their defaults filled in.
