@@ -100,14 +100,16 @@ class ForecastComparison {
     for (int round = 0; round < rounds_; ++round) {
       SS_ASSIGN_OR_RETURN(const StreamCost tokens,
                           run.Decode(options_.decode, model::LookAheadMode::kAuto));
-      SS_ASSIGN_OR_RETURN(plan::Forecast after, Foretell(gb, plan, shape));
+      SS_ASSIGN_OR_RETURN(const plan::Forecast after, Foretell(gb, plan, shape));
       decode.Add(tokens.speed(), Mean(before.decode, after.decode));
       hits.Add(tokens.hit_rate(), after.hit_rate.typical);
       before = after;
-      if (options_.prompt == 0) continue;
+    }
+    // Behind all replies: prompts of strangers leave their experts in the pool.
+    for (int round = 0; round < rounds_ && options_.prompt > 0; ++round) {
       SS_ASSIGN_OR_RETURN(const StreamCost prompt,
                           run.Prefill(options_.prompt, model::LookAheadMode::kAuto));
-      SS_ASSIGN_OR_RETURN(after, Foretell(gb, plan, shape));
+      SS_ASSIGN_OR_RETURN(const plan::Forecast after, Foretell(gb, plan, shape));
       prefill.Add(prompt.speed(), Mean(before.prefill, after.prefill));
       const double passes = std::ceil(static_cast<double>(options_.prompt) / plan.pass_rows);
       missed.Add(

@@ -138,7 +138,7 @@ class LongConversation(WithCold):
             following = chat([*ask["messages"], answer_of(first), user("And then?")])
             second = server.json("POST", "/v1/chat/completions", following)
             self.assertEqual(cached(second), known)
-            wait_until(lambda: "(disk, turn 2)" in "".join(server.log), "the log says why")
+            wait_until(lambda: "(disk, turn 2, read in " in "".join(server.log), "the log says why")
             self.expect_as_cold(second, following)
         with Server(BINARY, *tight) as server:
             again = server.json("POST", "/v1/chat/completions", following)

@@ -48,7 +48,11 @@ class Disk(unittest.TestCase):
         self.begin()
         with Server(BINARY, *disk_flags(self.path)) as server:
             self.go_on(server, self.reached)
-            wait_until(lambda: "(disk, turn 2)" in "".join(server.log), "the log says why")
+            wait_until(lambda: "(disk, turn 2, read in " in "".join(server.log), "the log says why")
+            status = prefix_status(server)["disk"]
+            self.assertEqual(status["hits"], 1)
+            self.assertGreaterEqual(status["read_ms"], status["waited_ms"])
+            self.assertIn("slotstream_prefix_disk_wait_seconds_total", server.ask("GET", "/metrics")[2])
         # Another compute mode has other bits.
         with Server(BINARY, *disk_flags(self.path), "--compute", "exact") as server:
             reply = server.json("POST", "/v1/chat/completions", self.next)

@@ -22,6 +22,7 @@
 #include "cli/prefix_cache_options.h"
 #include "cli/run_file.h"
 #include "engine/engine.h"
+#include "io/backend.h"
 #include "plan/machine.h"
 #include "plan/plan.h"
 #include "server/request_memory.h"
@@ -123,6 +124,9 @@ Result<int> Serve(const ServeOptions& options, const CLI::App& command) {
   engine::EngineOptions engine_options{.log = LogLine};
   SS_RETURN_IF_ERROR(
       ApplyPrefixCache(options.prefix_cache, command, load.wishes, engine_options.prefix_disk));
+  engine_options.prefix_disk.make_backend = [kind = load.io](size_t depth) {
+    return io::MakeBackend(kind, depth, nullptr);
+  };
   Result<std::unique_ptr<engine::LoadedModel>> loaded = LoadModel(load);
   if (!loaded) {
     // What waits for the model gets an answer.

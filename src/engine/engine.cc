@@ -118,6 +118,8 @@ Result<generate::GenerationResult> Engine::Run(Job& job) {
       SS_ASSIGN_OR_RETURN(prompt, EncodePrompt(*tokenizer, request, prefixes_.replies()));
     }
     generation.prompt = std::move(prompt.ids);
+    // As early as can be: what is on disk is read during all that follows.
+    PrefixReuse::Use use = prefixes_.Begin(generation.prompt, prompt.notes, request);
     SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> start, EncodeReplyStart(*tokenizer, request));
     generation.reply_ids = start.size();
     generation.single_call = request.single_call;
@@ -142,17 +144,28 @@ Result<generate::GenerationResult> Engine::Run(Job& job) {
     }
     if (job.observer_.on_start) job.observer_.on_start(generation.prompt);
 
-    PrefixReuse::Use use = prefixes_.Begin(generation.prompt, prompt.notes, request);
-    generation.snapshots = use.places;
     generate::GenerationObserver observer = job.observer_.generation;
-    observer.on_step = [this] { governor_.Step(); };
+    observer.on_step = [&] {
+      prefixes_.Settle(use);
+      governor_.Step();
+    };
     ReplyRecorder recorder;
     if (prefixes_.enabled()) {
       observer.on_snapshot = [&](state::Snapshot state) { prefixes_.Keep(use, std::move(state)); };
       RecordReply(recorder, observer);
     }
-    auto result = generate::Generate(loaded_->model(), *tokenizer, use.sequence, generation,
-                                     observer, job.cancel_, clock_);
+    const auto run = [&] {
+      generation.snapshots = use.places;
+      generation.arriving = use.arriving();
+      return generate::Generate(loaded_->model(), *tokenizer, use.sequence, generation, observer,
+                                job.cancel_, clock_);
+    };
+    auto result = run();
+    // Nothing was told to anyone before the first pass was complete.
+    while (!result && result.error().code != ErrorCode::kCancelled && prefixes_.FallBack(use)) {
+      result = run();
+    }
+    prefixes_.Settle(use);
     if (!result) return result;
     result->prefix_note = use.note;
     // A reply cut at a stop string is not what the model wrote.

@@ -22,18 +22,12 @@ constexpr size_t kMostSnapshots = 16;
 constexpr uint64_t kReplyBytes = 8'000'000;
 constexpr uint64_t kReplyShare = 32;
 
-// Tokens that a state on disk must have beyond the one in memory: a second's reading or two.
-constexpr size_t kWorthRestoring = 64;
 // Tells places of prompts from conversations where states wait to be written.
 constexpr uint64_t kJunctions = uint64_t{1} << 63;
 
 std::optional<uint32_t> TurnEnd(const LoadedModel& loaded) {
   const auto tokenizer = loaded.tokenizer();
   return tokenizer ? (*tokenizer)->FindAddedToken("<|im_end|>") : std::nullopt;
-}
-
-std::vector<state::PrefixKey> KeysOf(std::span<const uint32_t> ids) {
-  return {ids.begin(), ids.end()};
 }
 
 // Places behind the turns of a prompt: a turn ends with its token and a line feed.
@@ -87,13 +81,14 @@ void PrefixReuse::OpenDisk(const PrefixDiskOptions& disk) {
                                          .min_tokens = disk.min_tokens,
                                          .max_age_seconds = disk.max_age_seconds,
                                          .identity = *identity,
-                                         .now = [] { return int64_t{std::time(nullptr)}; }});
+                                         .now = [] { return int64_t{std::time(nullptr)}; },
+                                         .make_backend = disk.make_backend});
   if (!store) {
     disk_problem_ = store.error().message;
     return;
   }
   store_ = std::move(*store);
-  writer_ = std::make_unique<PrefixWriter>(*store_, disk.pace);
+  writer_ = std::make_unique<PrefixWriter>(*store_, cache_, disk.pace);
   cache_.OnEvict([this](const state::Sequence* state) { writer_->Forget(state); });
   store_->ForEachHead([this](const state::PrefixHead& head) {
     // Rows of pictures have no ids of their own; what follows them is not spliced.
@@ -117,58 +112,49 @@ PrefixReuse::Use PrefixReuse::Begin(std::span<const uint32_t> prompt, const Prom
                                     const Request& request) {
   Use use(config_);
   if (!enabled() || prompt.empty()) {
+    use.sequence = state::Sequence(config_);
     use.note = "off";
     return use;
   }
   use.keys = KeysOf(prompt);
   use.keep_off_disk = request.keep_off_disk;
   use.replies = notes.replies;
-  state::PrefixCache::Hit hit = cache_.Find(use.keys, request.hints);
-  use.turn = hit.turn;
-  if (!Restore(hit, use)) {
-    if (hit.state) {
-      use.sequence = *hit.state;
-      use.note += fmt::format("memory, turn {}", use.turn.turn);
-    } else if (hit.common == 0) {
-      use.note += "none: nothing stored begins like this";
-    } else {
-      use.note += fmt::format("none: no state within the {} tokens that are known", hit.common);
-    }
-  }
-  use.junctions = notes.shared_ends;
-  if (hit.common < prompt.size()) use.junctions.push_back(hit.common);
-  const std::vector<size_t> turns = TurnEnds(prompt, turn_end_);
-  use.places = state::PlaceSnapshots({.begin = use.sequence.length(),
-                                      .end = prompt.size(),
-                                      .common = hit.common,
-                                      .shared_ends = notes.shared_ends,
-                                      .turn_ends = turns},
-                                     {.most = shares().snapshots});
+  use.shared_ends = use.junctions = notes.shared_ends;
+  use.turn_ends = TurnEnds(prompt, turn_end_);
+  use.hit = cache_.Find(use.keys, request.hints);
+  if (use.hit.common < prompt.size()) use.junctions.push_back(use.hit.common);
+  Choose(use, std::exchange(use.hit.state, nullptr));
   return use;
 }
 
-// Takes a state from disk where it is worth more than the one in memory.
-bool PrefixReuse::Restore(const state::PrefixCache::Hit& hit, Use& use) {
-  if (!store_) return false;
-  const auto found = store_->Find(use.keys);
-  if (!found || found->length < hit.length + kWorthRestoring) return false;
-  state::Sequence restored(config_);
-  if (Status loaded = store_->Load(use.keys, loaded_.threads(), restored); !loaded) {
-    use.note = fmt::format("disk failed ({}); ", loaded.error().message);
-    return false;
+void PrefixReuse::Choose(Use& use, state::Snapshot in_memory) {
+  use.turn = use.hit.turn;
+  const size_t length = in_memory ? in_memory->length() : 0;
+  if (WorthRestoring(use, length)) {
+    in_memory.reset();  // so that its memory may serve
+    Restore(use, length);
+    if (!use.arriving_) in_memory = cache_.Peek(use.keys);
   }
-  const size_t length = restored.length();
-  state::PrefixTurn turn = use.turn;
-  turn.turn = found->turn;
-  use.turn.turn = found->junction ? 1 : found->turn + 1;
-  use.sequence = restored;
-  use.note = fmt::format("disk, turn {}", use.turn.turn);
-  cache_.CountServed(hit, length);
-  cache_.Insert(
-      std::span(use.keys).first(length), std::make_shared<state::Sequence>(std::move(restored)),
-      turn,
-      found->junction ? state::PrefixCache::Place::kJunction : state::PrefixCache::Place::kTurn);
-  return true;
+  use.note = use.failures;
+  if (use.arriving_) {
+    use.sequence = use.arriving_->Begin();
+    use.note += fmt::format("disk, turn {}", use.turn.turn);
+  } else if (in_memory) {
+    use.sequence = *in_memory;
+    use.note += fmt::format("memory, turn {}", use.turn.turn);
+  } else {
+    use.sequence = state::Sequence(config_);
+    use.note +=
+        use.hit.common == 0
+            ? "none: nothing stored begins like this"
+            : fmt::format("none: no state within the {} tokens that are known", use.hit.common);
+  }
+  use.places = state::PlaceSnapshots({.begin = use.sequence.length(),
+                                      .end = use.keys.size(),
+                                      .common = use.hit.common,
+                                      .shared_ends = use.shared_ends,
+                                      .turn_ends = use.turn_ends},
+                                     {.most = shares().snapshots});
 }
 
 void PrefixReuse::Keep(const Use& use, state::Snapshot state) {
@@ -232,14 +218,6 @@ std::optional<state::PrefixStoreStats> PrefixReuse::disk_stats() const {
 
 void PrefixReuse::FlushDisk() {
   if (writer_) writer_->Flush();
-}
-
-size_t PrefixReuse::Peek(std::span<const uint32_t> prompt) const {
-  if (!enabled()) return 0;
-  const std::vector<state::PrefixKey> keys = KeysOf(prompt);
-  const size_t memory = cache_.Peek(keys);
-  const auto disk = store_ ? store_->Find(keys) : std::nullopt;
-  return disk && disk->length >= memory + kWorthRestoring ? disk->length : memory;
 }
 
 uint64_t PrefixReuse::held() const {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include "engine/prefix_writer.h"
 #include "engine/reply_memory.h"
 #include "engine/request.h"
+#include "state/arriving_state.h"
 #include "state/prefix_cache.h"
 #include "state/sequence.h"
 
@@ -28,6 +30,10 @@ struct PrefixShares {
 };
 PrefixShares SharePrefixMemory(uint64_t bytes, const checkpoint::ModelConfig& config);
 
+inline std::vector<state::PrefixKey> KeysOf(std::span<const uint32_t> ids) {
+  return {ids.begin(), ids.end()};
+}
+
 // The part of the cache that outlives the process.
 struct PrefixDiskOptions {
   std::string directory;  // empty: none
@@ -35,6 +41,8 @@ struct PrefixDiskOptions {
   uint64_t min_tokens = 1024;
   int64_t max_age_seconds = 30 * 24 * 3600;
   PrefixWriterPace pace;
+  // See state::PrefixStoreOptions.
+  std::function<Result<std::unique_ptr<io::ReadBackend>>(size_t depth)> make_backend = {};
 };
 
 // Thread-safe but for its uses, of which each belongs to one thread.
@@ -49,8 +57,10 @@ class PrefixReuse {
   // One request's.
   class Use {
    public:
-    // Fresh, or with the beginning of the prompt in it.
+    // Fresh, or with the beginning of the prompt in it, but for layers that arrive.
     state::Sequence sequence;
+    // Where these come from; null: they are there.
+    state::ArrivingState* arriving() { return arriving_.get(); }
     // Where states are wanted; for generate::Generation.
     std::vector<size_t> places;
     // How the beginning was found, for logs.
@@ -58,14 +68,30 @@ class PrefixReuse {
 
    private:
     friend class PrefixReuse;
-    explicit Use(const checkpoint::ModelConfig& config) : sequence(config) {}
+    explicit Use(const checkpoint::ModelConfig& config)
+        : sequence(state::Sequence::WithoutLayers(config)) {}
+    state::PrefixCache::Hit hit;  // without the state
+    std::vector<size_t> shared_ends, turn_ends;
     std::vector<state::PrefixKey> keys;
     std::vector<size_t> junctions;
     std::vector<state::ReplyNote> replies;
     state::PrefixTurn turn;
     bool keep_off_disk = false;
+    // Of a state that arrives.
+    state::PrefixTurn stored_turn;
+    bool stored_junction = false;
+    std::optional<state::PrefixCache::Claim> room;  // where it will be kept
+    bool no_disk = false;
+    std::string failures;  // for `note`
+    std::unique_ptr<state::ArrivingState> arriving_;
   };
+  // Reads of a state on disk begin here; the first pass goes on while it arrives.
   Use Begin(std::span<const uint32_t> prompt, const PromptNotes& notes, const Request& request);
+  // Takes note of a state that has arrived, if one has; between passes.
+  void Settle(Use& use);
+  // True if a pass failed because the state that it went on from did not arrive: `use` is then
+  // another beginning of the same prompt, from which to try again.
+  bool FallBack(Use& use);
   // Stores a state that has read the beginning of the use's prompt.
   void Keep(const Use& use, state::Snapshot state);
   // The request succeeded: use.sequence has read the prompt and all of `output` but the last.
@@ -103,7 +129,12 @@ class PrefixReuse {
  private:
   PrefixShares shares() const { return SharePrefixMemory(budget_, config_); }
   void OpenDisk(const PrefixDiskOptions& disk);
-  bool Restore(const state::PrefixCache::Hit& hit, Use& use);
+  // What the prompt is gone on from: the state in memory (may be null) or one on disk.
+  void Choose(Use& use, state::Snapshot in_memory);
+  bool WorthRestoring(const Use& use, size_t in_memory) const;
+  // Starts to read the longest state that can be read and is worth more than `in_memory` tokens.
+  void Restore(Use& use, size_t in_memory);
+  void NoteFailure(Use& use, const Error& error);
   void Remember(const PromptHash& before, const state::ReplyNote& note,
                 std::span<const uint32_t> ids);
   void SaveLater(uint64_t conversation, const Use& use, state::PrefixStore::Saving saving);

@@ -12,92 +12,22 @@
 #include <utility>
 #include <vector>
 
-#include "engine/engine.h"
 #include "engine/prefix_identity.h"
-#include "engine/test_support.h"
-#include "text/chat_template.h"
+#include "engine/prefix_test_support.h"
 
 namespace slotstream::engine {
 namespace {
-
-constexpr uint64_t kCacheBytes = 400'000'000;
-
-LoadOptions Options(uint64_t prefix_bytes, const std::string& directory = MiniatureDirectory()) {
-  LoadOptions options;
-  options.directory = directory;
-  options.wishes = {.slots = UINT32_MAX,
-                    .pass_rows = 256,
-                    .memory_bytes = 2'000'000'000,
-                    .max_context = 8192,
-                    .threads = 2,
-                    .prefix_cache_bytes = prefix_bytes};
-  return options;
-}
-
-std::unique_ptr<Engine> MakeEngine(uint64_t prefix_bytes, const PrefixDiskOptions& disk = {}) {
-  auto loaded = LoadForTest(Options(prefix_bytes));
-  EXPECT_TRUE(loaded) << loaded.error().message;
-  EngineOptions options;
-  options.prefix_disk = disk;
-  return std::make_unique<Engine>(std::move(*loaded), std::move(options));
-}
-
-PrefixDiskOptions Disk(std::string directory, uint64_t min_tokens) {
-  PrefixDiskOptions disk;
-  disk.directory = std::move(directory);
-  disk.min_tokens = min_tokens;
-  return disk;
-}
-
-text::ChatMessage Message(text::Role role, std::string text) {
-  return {.role = role,
-          .content = {{text::ContentItem::Kind::kText, std::move(text)}},
-          .reasoning = {},
-          .tool_calls = {}};
-}
-
-// At least `tokens` tokens of words.
-std::string LongText(size_t tokens) {
-  std::string text;
-  for (size_t i = 0; i < tokens; ++i) text += i % 7 == 0 ? " fox" : " a";
-  return text;
-}
-
-struct Outcome {
-  Result<generate::GenerationResult> result;
-  text::ChatMessage reply;
-  size_t read() const { return result->prompt_tokens - result->cached_tokens; }
-};
 
 class PrefixReuseTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { cold_ = MakeEngine(0).release(); }
   static void TearDownTestSuite() { delete cold_; }
 
-  static Request Ask(std::vector<text::ChatMessage> messages, int64_t reply = 12) {
-    Request request;
-    request.chat.emplace();
-    request.chat->messages = std::move(messages);
-    request.chat->enable_thinking = false;
-    request.sampling = generate::SamplingParams::Greedy();
-    request.sampling.max_tokens = reply;
-    return request;
-  }
-
-  static Outcome Run(Engine& engine, const Request& request) {
-    ReplyRecorder recorder;
-    RequestObserver observer;
-    observer.generation.on_event = [&](const generate::ReplyEvent& event) { recorder.Add(event); };
-    auto result = engine.Submit(request, std::move(observer))->Wait();
-    EXPECT_TRUE(result) << result.error().message;
-    return {std::move(result), recorder.Take().value_or(text::ChatMessage{})};
-  }
-
   // The same ids, read from their beginning by an engine that has seen nothing.
   static void ExpectAsCold(Engine& engine, const Request& request, const Outcome& outcome) {
     Request same = request;
     same.ids = engine.Encode(request).value().ids;
-    const Outcome cold = Run(*cold_, same);
+    const Outcome cold = RunRequest(*cold_, same);
     ASSERT_EQ(cold.result->cached_tokens, 0u);
     EXPECT_EQ(outcome.result->prompt_tokens, cold.result->prompt_tokens);
     EXPECT_EQ(outcome.result->output, cold.result->output);
@@ -110,14 +40,14 @@ TEST_F(PrefixReuseTest, AConversationOfFourThousandTokens) {
   const auto engine = MakeEngine(kCacheBytes);
   std::vector<text::ChatMessage> messages = {Message(text::Role::kSystem, LongText(600)),
                                              Message(text::Role::kUser, LongText(3400))};
-  const Outcome first = Run(*engine, Ask(messages));
+  const Outcome first = RunRequest(*engine, Ask(messages));
   EXPECT_EQ(first.result->cached_tokens, 0u);
   ASSERT_GT(first.result->prompt_tokens, 4000u);
 
   messages.push_back(first.reply);
   messages.push_back(Message(text::Role::kUser, "And then?"));
   const Request second = Ask(messages);
-  const Outcome next = Run(*engine, second);
+  const Outcome next = RunRequest(*engine, second);
   // All but the reply's last token, which was never read.
   EXPECT_EQ(next.result->cached_tokens,
             first.result->prompt_tokens + first.result->output.size() - 1)
@@ -126,22 +56,21 @@ TEST_F(PrefixReuseTest, AConversationOfFourThousandTokens) {
   ExpectAsCold(*engine, second, next);
 
   // Again, with another seed or settings: one token.
-  const Outcome again = Run(*engine, second);
+  const Outcome again = RunRequest(*engine, second);
   EXPECT_EQ(again.read(), 1u);
   EXPECT_EQ(again.result->output, next.result->output);
 
   // Another last turn.
   messages.back() = Message(text::Role::kUser, "Tell me of an owl instead.");
   const Request edited = Ask(messages);
-  const Outcome other = Run(*engine, edited);
+  const Outcome other = RunRequest(*engine, edited);
   EXPECT_GE(other.result->cached_tokens,
             first.result->prompt_tokens + first.result->output.size() - 1);
   ExpectAsCold(*engine, edited, other);
 
   // Another conversation with the same system turn reads all but that.
-  const Outcome sibling =
-      Run(*engine,
-          Ask({Message(text::Role::kSystem, LongText(600)), Message(text::Role::kUser, "Hello.")}));
+  const Outcome sibling = RunRequest(*engine, Ask({Message(text::Role::kSystem, LongText(600)),
+                                                   Message(text::Role::kUser, "Hello.")}));
   EXPECT_GT(sibling.result->cached_tokens, 250u);
   EXPECT_LT(sibling.read(), 30u);
 }
@@ -162,7 +91,7 @@ TEST_F(PrefixReuseTest, ACancelInMidReply) {
   const auto cancelled = job->Wait();
   ASSERT_FALSE(cancelled);
   EXPECT_EQ(cancelled.error().code, ErrorCode::kCancelled);
-  const Outcome again = Run(*engine, request);
+  const Outcome again = RunRequest(*engine, request);
   EXPECT_EQ(again.read(), 1u);
   ExpectAsCold(*engine, request, again);
 }
@@ -181,7 +110,7 @@ TEST_F(PrefixReuseTest, ACancelledPrefillIsNotLost) {
   job = engine->Submit(request, observer);
   submitted.set_value();
   ASSERT_FALSE(job->Wait());
-  const Outcome again = Run(*engine, request);
+  const Outcome again = RunRequest(*engine, request);
   EXPECT_EQ(again.result->cached_tokens, 512u) << again.result->prefix_note;
   ExpectAsCold(*engine, request, again);
 }
@@ -194,7 +123,7 @@ TEST_F(PrefixReuseTest, AfterARestartAndAfterAnEviction) {
   {
     const auto engine = MakeEngine(kCacheBytes, disk);
     ASSERT_EQ(engine->prefixes().disk_problem(), "");
-    const Outcome first = Run(*engine, Ask(messages));
+    const Outcome first = RunRequest(*engine, Ask(messages));
     known = first.result->prompt_tokens + first.result->output.size() - 1;
     messages.push_back(first.reply);
     // Long enough to be worth a write.
@@ -202,7 +131,7 @@ TEST_F(PrefixReuseTest, AfterARestartAndAfterAnEviction) {
   }
   const auto engine = MakeEngine(kCacheBytes, disk);
   const Request second = Ask(messages);
-  const Outcome restored = Run(*engine, second);
+  const Outcome restored = RunRequest(*engine, second);
   EXPECT_EQ(restored.result->cached_tokens, known) << restored.result->prefix_note;
   EXPECT_TRUE(restored.result->prefix_note.starts_with("disk")) << restored.result->prefix_note;
   ExpectAsCold(*engine, second, restored);
@@ -218,7 +147,7 @@ TEST_F(PrefixReuseTest, AfterARestartAndAfterAnEviction) {
   messages.push_back(restored.reply);
   messages.push_back(Message(text::Role::kUser, "Why?"));
   const Request third = Ask(messages);
-  const Outcome after = Run(*engine, third);
+  const Outcome after = RunRequest(*engine, third);
   EXPECT_EQ(after.result->cached_tokens,
             restored.result->prompt_tokens + restored.result->output.size() - 1)
       << after.result->prefix_note;
@@ -231,11 +160,11 @@ TEST_F(PrefixReuseTest, WhatShallStayOffDiskDoes) {
   const auto engine = MakeEngine(kCacheBytes, disk);
   Request request = Ask({Message(text::Role::kUser, LongText(200))});
   request.keep_off_disk = true;
-  Run(*engine, request);
+  RunRequest(*engine, request);
   engine->prefixes().FlushDisk();
   EXPECT_EQ(engine->prefixes().disk_stats()->saved, 0u);
   request.keep_off_disk = false;
-  Run(*engine, request);
+  RunRequest(*engine, request);
   engine->prefixes().FlushDisk();
   EXPECT_GT(engine->prefixes().disk_stats()->saved, 0u);
 }
@@ -246,7 +175,7 @@ TEST_F(PrefixReuseTest, ADirectoryThatCannotBeUsedIsNoError) {
   const auto first = MakeEngine(kCacheBytes, disk);
   const auto second = MakeEngine(kCacheBytes, disk);
   EXPECT_NE(second->prefixes().disk_problem(), "");
-  Run(*second, Ask({Message(text::Role::kUser, "Hello.")}));
+  RunRequest(*second, Ask({Message(text::Role::kUser, "Hello.")}));
   const auto none = MakeEngine(0, Disk(scratch.Path("other"), 16));
   EXPECT_NE(none->prefixes().disk_problem(), "");
 }

@@ -5,8 +5,9 @@
 
 namespace slotstream::engine {
 
-PrefixWriter::PrefixWriter(state::PrefixStore& store, PrefixWriterPace pace)
-    : store_(store), pace_(pace), thread_([this] { Loop(); }) {}
+PrefixWriter::PrefixWriter(state::PrefixStore& store, state::PrefixCache& cache,
+                           PrefixWriterPace pace)
+    : store_(store), cache_(cache), pace_(pace), thread_([this] { Loop(); }) {}
 
 PrefixWriter::~PrefixWriter() {
   {
@@ -79,9 +80,13 @@ void PrefixWriter::Loop() {
     saving.least_new = pace_.least;
     writing_ = true;
     lock.unlock();
-    // What went wrong is in the store's statistics.
-    (void)store_.Save(saving);
-    saving = {};
+    {
+      // It can't be given up any more, only evicted.
+      const state::PrefixCache::Claim counted = cache_.Hold(saving.state);
+      // What went wrong is in the store's statistics.
+      (void)store_.Save(saving);
+      saving = {};
+    }
     lock.lock();
     writing_ = false;
     changed_.notify_all();

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "state/prefix_cache.h"
 #include "state/prefix_store.h"
 
 namespace slotstream::engine {
@@ -27,8 +28,8 @@ struct PrefixWriterPace {
 // Thread-safe. A conversation's newer state takes the place of one that waits.
 class PrefixWriter {
  public:
-  // `store` must outlive it.
-  PrefixWriter(state::PrefixStore& store, PrefixWriterPace pace);
+  // `cache` counts what is being written; both must outlive it.
+  PrefixWriter(state::PrefixStore& store, state::PrefixCache& cache, PrefixWriterPace pace);
   // Writes what waits, at most `most_waiting` states.
   ~PrefixWriter();
 
@@ -53,6 +54,7 @@ class PrefixWriter {
   std::list<Waiting>::iterator Due(Clock::time_point now, Clock::time_point& again);
 
   state::PrefixStore& store_;
+  state::PrefixCache& cache_;
   const PrefixWriterPace pace_;
   mutable std::mutex mutex_;  // for all below
   std::condition_variable changed_;

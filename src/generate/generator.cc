@@ -95,6 +95,7 @@ Status Prefill(model::Model& model, state::Sequence& sequence, const Generation&
                std::span<float> logits) {
   const std::span<const uint32_t> prompt(generation.prompt);
   Snapshots snapshots(generation, observer, sequence.length());
+  state::ArrivingState* arriving = generation.arriving;
   for (size_t first = sequence.length(); first < prompt.size();) {
     const size_t rows = std::min(model.max_rows(), prompt.size() - first);
     const bool last = first + rows == prompt.size();
@@ -106,6 +107,7 @@ Status Prefill(model::Model& model, state::Sequence& sequence, const Generation&
     pass.admit_experts = last;
     pass.rows_after = prompt.size() - first - rows;
     pass.cancel = &cancel;
+    pass.arriving = std::exchange(arriving, nullptr);
     if (observer.on_step) observer.on_step();
     if (Status status = model.Forward(pass, sequence); !status) {
       snapshots.Rescue();

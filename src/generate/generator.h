@@ -33,6 +33,8 @@ struct Generation {
   // Places of the prompt, rising, whose states on_snapshot wants: the state that has read so many
   // of its ids.
   std::vector<size_t> snapshots;
+  // Where the layers of the sequence come from during the first pass; null: they are there.
+  state::ArrivingState* arriving = nullptr;
   bool single_call = false;  // the reply ends after its first complete tool call
   // Wants on_token, with so many alternatives; at most kMostAlternatives.
   std::optional<size_t> alternatives;
@@ -92,7 +94,8 @@ struct GenerationResult {
 // Runs the whole generation on `sequence`, which is fresh or has read a beginning of the prompt
 // that leaves at least its last id; after success it has read the prompt and all of the output but
 // the last token. `cancel` is looked at before every layer. Errors: kInvalidArgument (an empty
-// prompt, an id without a token, a prompt that leaves no room), kCancelled, and the stores' errors.
+// prompt, an id without a token, a prompt that leaves no room), kCancelled, the stores'
+// errors, and those of a state that arrives, after which nothing was delivered.
 // Events delivered before an error stand.
 Result<GenerationResult> Generate(model::Model& model, const text::Tokenizer& tokenizer,
                                   state::Sequence& sequence, const Generation& generation,

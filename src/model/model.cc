@@ -170,6 +170,10 @@ Status Model::CheckPass(const Pass& pass, const state::Sequence& sequence) const
   if (!sequence.usable()) {
     return Fail(ErrorCode::kInternal, "the sequence was left midway by a failed pass");
   }
+  const size_t layers = sequence.attention.size() + sequence.linear.size();
+  if (layers != (pass.arriving == nullptr ? config_.num_layers() : 0)) {
+    return Fail(ErrorCode::kInternal, fmt::format("a sequence with {} layers", layers));
+  }
   size_t before = 0;
   for (const Capture<state::Sequence>& capture : pass.captures) {
     if (capture.rows <= before || capture.rows >= pass.ids.size() || capture.into->length() > 0) {
@@ -206,6 +210,9 @@ Status Model::Forward(const Pass& pass, state::Sequence& sequence) {
   for (uint32_t l = 0; l < config_.num_layers(); ++l) {
     if (pass.cancel != nullptr && pass.cancel->load(std::memory_order_relaxed)) {
       return Fail(ErrorCode::kCancelled, fmt::format("cancelled before layer {}", l));
+    }
+    if (pass.arriving != nullptr) {
+      SS_RETURN_IF_ERROR(pass.arriving->Take(l, pass.cancel, sequence));
     }
     SS_RETURN_IF_ERROR(RunLayer(l, pass, sequence));
     if (pass.observe) pass.observe(l, workspace_.residual, rows);

@@ -23,6 +23,7 @@
 #include "model/rotary.h"
 #include "model/sparse_attention.h"
 #include "model/weights.h"
+#include "state/arriving_state.h"
 #include "state/sequence.h"
 
 namespace slotstream::model {
@@ -45,6 +46,8 @@ struct Pass {
   // Snapshots on the way, each within the pass (rows below ids.size()) into a fresh sequence, which
   // is usable only once the pass succeeded.
   Captures<state::Sequence> captures;
+  // Where the sequence's layers come from before each is computed; null: they are there.
+  state::ArrivingState* arriving = nullptr;
   // The last pass of a prompt: experts that it swept past the pool may stay there.
   bool admit_experts = false;
   // Tokens of the prompt after this pass: a hint of what to read ahead at its end.
@@ -82,8 +85,8 @@ class Model {
   size_t max_rows() const { return options_.max_rows; }
 
   // Moves `sequence` on by the pass's tokens. Errors: kInvalidArgument (an id, a size or a mode
-  // that the model does not take; the sequence is unchanged), kCancelled, and the stores' errors;
-  // after these the sequence is no longer usable().
+  // that the model does not take; the sequence is unchanged), kCancelled, the stores' errors and
+  // those of a state that arrives; after these the sequence is no longer usable().
   Status Forward(const Pass& pass, state::Sequence& sequence);
 
   // Logits [rows, vocab_size] from the residual streams that observers see after the last layer:

@@ -9,8 +9,9 @@ namespace slotstream::plan {
 namespace {
 
 // What the rates do not show, as measured on two cores of Zen 3 (docs/MEMORY.md).
-// Norms, attention, routing and all else between a reply's products, as a share of these.
-constexpr double kOtherWork = 0.05;
+// Norms, attention, routing and all else between a reply's products, as a share of these: a tenth of
+// a layer's, less of the head's.
+constexpr double kOtherWork = 0.1;
 // The same of a pass of many rows, where the delta rule and attention weigh more.
 constexpr double kOtherPassWork = 0.15;
 // The share of a reply's misses that look-ahead asks for while the layer before computes, and what
@@ -52,24 +53,28 @@ struct TokenTime {
 // A token: everything is computed, and each layer waits for its missing experts, but for what can
 // be computed while they arrive: the layer's other experts, and the layer before as far as
 // look-ahead names the right ones. The first of them takes as long as a record alone, each further
-// one what the full rate gives. Nor is a token faster than the disk reads what it needs.
+// one what the full rate gives. Nor is a token faster than the disk reads what it needs. What
+// reading takes from the cores slows the arithmetic beside it; while all wait it costs nothing, but
+// a faster disk, of which more is hidden, is no slower for that.
 TokenTime DecodeTime(const ModelShape& shape, const Rates& rates, int threads) {
   const auto state = static_cast<double>(shape.cost.state_bytes);
   const double weights = static_cast<double>(shape.cost.decode_bytes) - state;
   const double layers = shape.config.num_layers(), chosen = shape.config.experts_per_token;
   const double misses = chosen * (1 - rates.hit_rate);
   const double bytes = layers * misses * shape.record_bytes;
-  TokenTime time;
-  time.compute = (weights / rates.row_weights + state / rates.memory) * (1 + kOtherWork) +
-                 bytes * rates.core_seconds / threads;
+  const double alone = (weights / rates.row_weights + state / rates.memory) * (1 + kOtherWork);
   const double any = 1 - std::pow(rates.hit_rate, chosen);
   const double read =
       shape.record_bytes * (any / rates.single + std::max(0.0, misses - any) / rates.full);
   // All but the expert that arrives last.
   const double meanwhile = (chosen - 1) * shape.expert_bytes / rates.row_weights;
-  const double hidden = std::min(time.compute / layers, kReadAhead * read + meanwhile);
+  const double hidden = std::min({read, alone / layers, kReadAhead * read + meanwhile});
+  const double taken = bytes * rates.core_seconds / threads;
+  const double slowed = read > 0 ? taken * hidden / read : 0;
   const double least = bytes * (1 + kReadInVain) / rates.full;
-  time.wait = std::max(layers * std::max(0.0, read - hidden), least - time.compute) +
+  TokenTime time;
+  time.compute = alone + slowed;
+  time.wait = std::max({layers * (read - hidden), taken - slowed, least - time.compute}) +
               RowSeconds(shape, rates, 1);
   return time;
 }

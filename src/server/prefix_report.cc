@@ -10,6 +10,8 @@ namespace {
 constexpr std::array<const char*, state::kEntryClasses> kClassNames = {
     "superseded", "one_off", "side", "conversation", "shared"};
 
+constexpr uint64_t kNanosPerMilli = 1'000'000;
+
 }  // namespace
 
 void AddPrefixMetrics(const engine::PrefixReuse* prefixes, const MetricSink& add) {
@@ -32,6 +34,13 @@ void AddPrefixMetrics(const engine::PrefixReuse* prefixes, const MetricSink& add
   if (!disk) return;
   count("prefix_disk_hits_total", "States read from disk", disk->hits);
   count("prefix_disk_read_bytes_total", "Bytes of states read from disk", disk->bytes_read);
+  const auto seconds = [&add](std::string_view name, std::string_view help, uint64_t nanos) {
+    add(name, "counter", help, static_cast<double>(nanos) / 1e9);
+  };
+  seconds("prefix_disk_read_seconds_total",
+          "Time from asking the disk for a state to its last byte", disk->restore_nanos);
+  seconds("prefix_disk_wait_seconds_total", "Of it, waited for; the rest hidden behind a pass",
+          disk->restore_waited_nanos);
   count("prefix_disk_written_bytes_total", "Bytes of states written to disk", disk->bytes_written);
   count("prefix_disk_saves_total", "States written to disk", disk->saved);
   count("prefix_disk_damaged_total", "Files dropped because they were damaged", disk->damaged);
@@ -61,6 +70,8 @@ Json PrefixStatus(const engine::PrefixReuse& prefixes) {
                       {"quota_bytes", disk->quota},
                       {"hits", disk->hits},
                       {"bytes_read", disk->bytes_read},
+                      {"read_ms", disk->restore_nanos / kNanosPerMilli},
+                      {"waited_ms", disk->restore_waited_nanos / kNanosPerMilli},
                       {"saved", disk->saved},
                       {"skipped", disk->skipped},
                       {"bytes_written", disk->bytes_written},

@@ -42,6 +42,17 @@ uint32_t StartCrc(FileStart start, std::span<const StoredPiece> table) {
   return Crc32c(std::as_bytes(table), Crc32c(std::as_bytes(std::span(&start, 1))));
 }
 
+// The pieces follow their table without gaps.
+std::vector<Piece> PiecesOf(std::span<const StoredPiece> table) {
+  std::vector<Piece> pieces;
+  uint64_t offset = sizeof(FileStart) + table.size_bytes();
+  for (const StoredPiece& stored : table) {
+    pieces.push_back({stored.kind, offset, stored.bytes, stored.crc});
+    offset += stored.bytes;
+  }
+  return pieces;
+}
+
 }  // namespace
 
 uint64_t PieceFileBytes(std::span<const PieceSource> pieces) {
@@ -52,8 +63,9 @@ uint64_t PieceFileBytes(std::span<const PieceSource> pieces) {
   return bytes;
 }
 
-Status WritePieceFile(const std::string& path, std::string_view magic,
-                      const PrefixIdentity& identity, std::span<const PieceSource> pieces) {
+Result<std::vector<Piece>> WritePieceFile(const std::string& path, std::string_view magic,
+                                          const PrefixIdentity& identity,
+                                          std::span<const PieceSource> pieces) {
   std::vector<StoredPiece> table;
   for (const PieceSource& source : pieces) {
     StoredPiece piece{source.kind, source.index, 0, 0, 0};
@@ -77,7 +89,8 @@ Status WritePieceFile(const std::string& path, std::string_view magic,
   for (const PieceSource& source : pieces) {
     for (const auto& span : source.spans) SS_RETURN_IF_ERROR(writer->Append(span));
   }
-  return writer->Sync();
+  SS_RETURN_IF_ERROR(writer->Sync());
+  return PiecesOf(table);
 }
 
 std::unexpected<Error> Damaged(const io::File& file, std::string_view what) {
@@ -107,14 +120,12 @@ Result<std::vector<Piece>> ReadPieceTable(const io::File& file, std::string_view
     return Fail(ErrorCode::kUnsupported,
                 fmt::format("{}: of another model or compute mode", file.path()));
   }
-  std::vector<Piece> pieces;
-  uint64_t offset = sizeof(start) + table.size() * sizeof(StoredPiece);
   for (const StoredPiece& stored : table) {
     if (stored.bytes > kMostPieceBytes) return Damaged(file, "a piece is too large");
-    pieces.push_back({stored.kind, offset, stored.bytes, stored.crc});
-    offset += stored.bytes;
   }
-  if (offset != file.size()) return Damaged(file, "truncated, or longer than it says");
+  std::vector<Piece> pieces = PiecesOf(table);
+  const uint64_t end = pieces.empty() ? sizeof(start) : pieces.back().offset + pieces.back().bytes;
+  if (end != file.size()) return Damaged(file, "truncated, or longer than it says");
   return pieces;
 }
 

@@ -43,10 +43,6 @@ struct PieceSource {
 };
 
 uint64_t PieceFileBytes(std::span<const PieceSource> pieces);
-// Writes and syncs a new file. `magic` has 8 bytes.
-Status WritePieceFile(const std::string& path, std::string_view magic,
-                      const PrefixIdentity& identity, std::span<const PieceSource> pieces);
-
 // A piece of a file that is there.
 struct Piece {
   PieceKind kind;
@@ -54,6 +50,11 @@ struct Piece {
   uint64_t bytes = 0;
   uint32_t crc = 0;
 };
+
+// Writes and syncs a new file, and returns its table. `magic` has 8 bytes.
+Result<std::vector<Piece>> WritePieceFile(const std::string& path, std::string_view magic,
+                                          const PrefixIdentity& identity,
+                                          std::span<const PieceSource> pieces);
 
 // kCorrupt: damaged, or no file of this kind. kUnsupported: another identity, or another version.
 Result<std::vector<Piece>> ReadPieceTable(const io::File& file, std::string_view magic,

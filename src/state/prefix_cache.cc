@@ -66,13 +66,13 @@ PrefixCache::Hit PrefixCache::Find(std::span<const PrefixKey> keys, const Prefix
   return hit;
 }
 
-size_t PrefixCache::Peek(std::span<const PrefixKey> keys) const {
+Snapshot PrefixCache::Peek(std::span<const PrefixKey> keys) const {
   std::lock_guard lock(mutex_);
   for (const PrefixTree::Match match = tree_.Find(keys);
        const PrefixTree::Id id : std::views::reverse(match.entries)) {
-    if (tree_.Length(id) < keys.size()) return tree_.Length(id);
+    if (tree_.Length(id) < keys.size()) return entries_.at(id).state;
   }
-  return 0;
+  return nullptr;
 }
 
 void PrefixCache::CountServed(const Hit& hit, size_t length) {
@@ -90,7 +90,7 @@ void PrefixCache::Insert(std::span<const PrefixKey> keys, Snapshot state, const 
     ++stats_.refused;
     return;
   }
-  Hold(*state);
+  Count(*state);
   Entry entry{.state = std::move(state),
               .place = place,
               .turn = turn,
@@ -101,13 +101,53 @@ void PrefixCache::Insert(std::span<const PrefixKey> keys, Snapshot state, const 
     const auto found = entries_.find(*old);
     entry.conversations = found->second.conversations;
     if (found->second.place == Place::kJunction) entry.place = Place::kJunction;
-    Release(*found->second.state);
+    Discount(*found->second.state);
     if (on_evict_) on_evict_(found->second.state.get());
     entries_.erase(found);
   }
   entries_.emplace(id, std::move(entry));
   ++stats_.stored;
   EvictDownTo(budget_);
+}
+
+std::optional<PrefixCache::Claim> PrefixCache::Reserve(uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (bytes > budget_) return std::nullopt;
+  Claim claim;
+  claim.cache_ = this;
+  claim.bytes_ = bytes;
+  reserved_bytes_ += bytes;
+  EvictDownTo(budget_);
+  return claim;
+}
+
+PrefixCache::Claim PrefixCache::Hold(Snapshot state) {
+  std::lock_guard lock(mutex_);
+  Count(*state);
+  Claim claim;
+  claim.cache_ = this;
+  claim.state_ = std::move(state);
+  EvictDownTo(budget_);
+  return claim;
+}
+
+PrefixCache::Claim& PrefixCache::Claim::operator=(Claim&& other) noexcept {
+  Drop();
+  cache_ = std::exchange(other.cache_, nullptr);
+  bytes_ = std::exchange(other.bytes_, 0);
+  state_ = std::move(other.state_);
+  return *this;
+}
+
+void PrefixCache::Claim::Drop() noexcept {
+  if (cache_ == nullptr) return;
+  {
+    std::lock_guard lock(cache_->mutex_);
+    cache_->reserved_bytes_ -= bytes_;
+    if (state_) cache_->Discount(*state_);
+  }
+  cache_ = nullptr;
+  state_.reset();
 }
 
 void PrefixCache::SetBudget(uint64_t budget) {
@@ -121,22 +161,26 @@ void PrefixCache::OnEvict(std::function<void(const Sequence*)> told) {
   on_evict_ = std::move(told);
 }
 
-void PrefixCache::Hold(const Sequence& state) {
+void PrefixCache::Count(const Sequence& state) {
+  if (holders_[&state]++ > 0) return;
   state_bytes_ += OwnBytes(state);
   ForEachBlock(state, [this](const void* block, uint64_t bytes) {
     Rows& rows = rows_[block];
-    if (rows.entries++ == 0) {
+    if (rows.states++ == 0) {
       rows.bytes = bytes;
       state_bytes_ += bytes;
     }
   });
 }
 
-void PrefixCache::Release(const Sequence& state) {
+void PrefixCache::Discount(const Sequence& state) {
+  const auto holders = holders_.find(&state);
+  if (--holders->second > 0) return;
+  holders_.erase(holders);
   state_bytes_ -= OwnBytes(state);
   ForEachBlock(state, [this](const void* block, uint64_t) {
     const auto rows = rows_.find(block);
-    if (--rows->second.entries > 0) return;
+    if (--rows->second.states > 0) return;
     state_bytes_ -= rows->second.bytes;
     rows_.erase(rows);
   });
@@ -158,7 +202,7 @@ EntryWorth PrefixCache::WorthOf(PrefixTree::Id id, const Entry& entry) const {
                    .credit = entry.credit,
                    .last_use = entry.last_use};
   ForEachBlock(*entry.state, [&](const void* block, uint64_t bytes) {
-    if (rows_.at(block).entries == 1) worth.bytes += bytes;
+    if (rows_.at(block).states == 1) worth.bytes += bytes;
   });
   return worth;
 }
@@ -167,9 +211,13 @@ void PrefixCache::EvictDownTo(uint64_t budget) {
   while (Bytes() > budget && !entries_.empty()) {
     std::vector<PrefixTree::Id> ids;
     std::vector<EntryWorth> worths;
-    for (const auto& [id, entry] : entries_) {
-      ids.push_back(id);
-      worths.push_back(WorthOf(id, entry));
+    for (const bool held : {false, true}) {
+      if (!ids.empty()) break;
+      for (const auto& [id, entry] : entries_) {
+        if ((holders_.at(entry.state.get()) > 1) != held) continue;
+        ids.push_back(id);
+        worths.push_back(WorthOf(id, entry));
+      }
     }
     const size_t victim = ChooseVictim(worths);
     credit_ = std::max(credit_, Value(worths[victim]));
@@ -181,7 +229,7 @@ void PrefixCache::EvictDownTo(uint64_t budget) {
 void PrefixCache::Forget(PrefixTree::Id id) {
   const auto entry = entries_.find(id);
   if (on_evict_) on_evict_(entry->second.state.get());
-  Release(*entry->second.state);
+  Discount(*entry->second.state);
   tree_.Erase(id);
   entries_.erase(entry);
 }

@@ -63,8 +63,8 @@ class PrefixCache {
   };
   // The longest stored state that leaves at least one key to read. Counts as a use.
   Hit Find(std::span<const PrefixKey> keys, const PrefixHints& hints);
-  // Its length, without counting.
-  size_t Peek(std::span<const PrefixKey> keys) const;
+  // It alone, without counting.
+  Snapshot Peek(std::span<const PrefixKey> keys) const;
   // For a longer state that came from elsewhere: counts its `length` as known and served, in place
   // of what Find counted when it returned `hit`.
   void CountServed(const Hit& hit, size_t length);
@@ -76,6 +76,28 @@ class PrefixCache {
   // Stores the state that has read `keys`, and evicts what the budget demands. A state of the same
   // keys is replaced.
   void Insert(std::span<const PrefixKey> keys, Snapshot state, const PrefixTurn& turn, Place place);
+
+  // Memory that is counted as the cache's while the object lives. The cache must outlive it.
+  class Claim {
+   public:
+    Claim() = default;
+    Claim(Claim&& other) noexcept { *this = std::move(other); }
+    Claim& operator=(Claim&& other) noexcept;
+    ~Claim() { Drop(); }
+
+   private:
+    friend class PrefixCache;
+    void Drop() noexcept;
+
+    PrefixCache* cache_ = nullptr;
+    uint64_t bytes_ = 0;  // of a state to come
+    Snapshot state_;      // or one that is there
+  };
+  // Makes room for a state that will be inserted; nothing if it is larger than the budget.
+  std::optional<Claim> Reserve(uint64_t bytes);
+  // Of a state that somebody needs whether the cache has it or not: what only it holds stays
+  // counted when it is evicted.
+  Claim Hold(Snapshot state);
 
   // Evicts down to `budget` and keeps to it from now on; what is evicted is free at once unless a
   // request still reads it.
@@ -97,14 +119,16 @@ class PrefixCache {
     double credit = 0;
   };
   struct Rows {
-    uint64_t entries = 0;
+    uint64_t states = 0;
     uint64_t bytes = 0;
   };
 
-  uint64_t Bytes() const { return state_bytes_ + tree_.bytes(); }
-  void Hold(const Sequence& state);
-  void Release(const Sequence& state);
+  uint64_t Bytes() const { return state_bytes_ + reserved_bytes_ + tree_.bytes(); }
+  // Each counts a state for one more or one less of its holders: entries and claims.
+  void Count(const Sequence& state);
+  void Discount(const Sequence& state);
   EntryWorth WorthOf(PrefixTree::Id id, const Entry& entry) const;
+  // Held states last: they free nothing, but must not stay for long.
   void EvictDownTo(uint64_t budget);
   void Forget(PrefixTree::Id id);
 
@@ -112,8 +136,10 @@ class PrefixCache {
   uint64_t budget_;
   PrefixTree tree_;
   std::map<PrefixTree::Id, Entry> entries_;
+  std::unordered_map<const Sequence*, uint64_t> holders_;
   std::unordered_map<const void*, Rows> rows_;  // by block
   uint64_t state_bytes_ = 0;
+  uint64_t reserved_bytes_ = 0;
   uint64_t next_id_ = 1;
   uint64_t next_conversation_ = 1;
   uint64_t request_ = 0;

@@ -66,7 +66,7 @@ TEST(PrefixCache, TheNextTurnReadsOnlyWhatIsNew) {
   const Asked first = Ask(cache, Count(300), 20);
   EXPECT_EQ(first.served, 0u);
   const Keys second = Plus(first.all, 30, 5000);
-  EXPECT_EQ(cache.Peek(second), 320u);
+  EXPECT_EQ(cache.Peek(second)->length(), 320u);
   EXPECT_EQ(Ask(cache, second, 5).served, 320u);
   // The same again reads one token, an edit of the turn only the turn.
   EXPECT_EQ(Ask(cache, second, 5).served, 349u);
@@ -122,7 +122,8 @@ TEST(PrefixCache, ASessionKeepsItsOwnAlive) {
       Ask(cache, Count(900, 100'000 + 10'000 * i), 8,
           {.session = session ? "one" : "", .side = true});
     }
-    EXPECT_EQ(cache.Peek(Plus(main.all, 1, 9)) == main.all.size(), session);
+    const Snapshot left = cache.Peek(Plus(main.all, 1, 9));
+    EXPECT_EQ(left && left->length() == main.all.size(), session);
   }
 }
 
@@ -356,6 +357,52 @@ TEST(PrefixCache, EqualsANaiveOne) {
     if (histories.size() > 24) histories.erase(histories.begin() + rng() % histories.size());
   }
   EXPECT_GT(cache.stats().hits, 20'000u);
+}
+
+// A state that somebody writes: evicted or not, its memory is there until the write ends.
+TEST(PrefixCache, WhatIsHeldIsCountedOnceAndStaysCounted) {
+  PrefixCache cache(3 * StateBytes(600) + 100'000);
+  const Keys one = Count(600);
+  const Snapshot state = StateOf(Config(), one);
+  cache.Insert(one, state, {}, Place::kTurn);
+  const uint64_t bytes = cache.stats().bytes;
+  PrefixCache::Claim held = cache.Hold(state);
+  EXPECT_EQ(cache.stats().bytes, bytes);
+  for (uint64_t i = 1; i < 6; ++i) {
+    const Keys other = Count(600, 10'000 * i);
+    cache.Insert(other, StateOf(Config(), other), {.request = i}, Place::kTurn);
+    EXPECT_LE(cache.stats().bytes, cache.stats().budget);
+    // Others went first, though it is the longest unused: nothing is free when it goes.
+    EXPECT_TRUE(cache.Peek(Plus(one, 1, 1)));
+  }
+  cache.SetBudget(0);
+  EXPECT_EQ(cache.stats().entries, 0u);
+  EXPECT_EQ(cache.stats().bytes, StateBytes(600));
+  PrefixCache::Claim moved = std::move(held);
+  held = {};
+  EXPECT_EQ(cache.stats().bytes, StateBytes(600));
+  moved = {};
+  EXPECT_EQ(cache.stats().bytes, 0u);
+}
+
+TEST(PrefixCache, RoomIsMadeForWhatIsOnItsWay) {
+  PrefixCache cache(2 * StateBytes(600) + 100'000);
+  const Keys one = Count(600), two = Count(600, 10'000);
+  for (const Keys& keys : {one, two}) {
+    cache.Insert(keys, StateOf(Config(), keys), {}, Place::kTurn);
+  }
+  EXPECT_FALSE(cache.Reserve(3 * StateBytes(600)));
+  EXPECT_EQ(cache.stats().entries, 2u);
+  {
+    const auto room = cache.Reserve(StateBytes(600));
+    ASSERT_TRUE(room);
+    EXPECT_EQ(cache.stats().entries, 1u);
+    EXPECT_LE(cache.stats().bytes, cache.stats().budget);
+    EXPECT_GT(cache.stats().bytes, 2 * StateBytes(600));
+    cache.Insert(one, StateOf(Config(), one), {}, Place::kTurn);
+    EXPECT_EQ(cache.stats().entries, 1u);
+  }
+  EXPECT_LT(cache.stats().bytes, StateBytes(600) + 100'000);
 }
 
 }  // namespace

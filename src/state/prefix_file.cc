@@ -98,15 +98,14 @@ void Put(const T& value, std::vector<std::byte>& bytes) {
 
 HeadParts MakeHeadParts(const PrefixHead& head, const Sequence& state) {
   HeadParts parts;
-  const std::span<const uint32_t> context = state.ngram_context.previous();
-  Put(Facts{.tokens = state.length(),
+  Put(Facts{.tokens = head.keys.size(),
             .turn = head.turn,
             .junction = head.junction,
-            .next_position = state.next_position(),
-            .context_ids = static_cast<uint32_t>(context.size()),
+            .next_position = head.next_position,
+            .context_ids = static_cast<uint32_t>(head.context.size()),
             .next_id = head.next_id},
       parts.facts);
-  for (const uint32_t id : context) Put(id, parts.facts);
+  for (const uint32_t id : head.context) Put(id, parts.facts);
   for (const SegmentRef& segment : head.segments) {
     StoredSegment stored{.name = {}, .begin = segment.begin, .end = segment.end};
     std::copy_n(segment.name.begin(), sizeof(stored.name), stored.name);
@@ -149,7 +148,6 @@ Result<std::vector<T>> ReadList(const io::File& file, const Piece& piece, PieceK
   return list;
 }
 
-// What ReadHead and ReadState both need of the facts.
 Result<Facts> ReadFacts(const io::File& file, const Piece& piece, std::vector<uint32_t>& context) {
   SS_ASSIGN_OR_RETURN(const std::vector<uint32_t> words,
                       ReadList<uint32_t>(file, piece, PieceKind::kFacts));
@@ -160,27 +158,6 @@ Result<Facts> ReadFacts(const io::File& file, const Piece& piece, std::vector<ui
   if (words.size() != kWords + facts.context_ids) return Damaged(file, "its facts disagree");
   context.assign(words.begin() + kWords, words.end());
   return facts;
-}
-
-// One list of rows: piece `at` of every segment's table.
-Status ReadRows(const PrefixHead& head, std::span<const io::File* const> files,
-                const std::vector<std::vector<Piece>>& tables, size_t at, uint64_t ratio,
-                RowBlocks& rows) {
-  for (size_t s = 0; s < files.size(); ++s) {
-    const auto [first, last] = IndexRange(ratio, head.segments[s].begin, head.segments[s].end);
-    // Before memory is taken for them.
-    if ((last - first) * rows.width() * sizeof(float) != tables[s][at].bytes) {
-      return Damaged(*files[s], "of another geometry");
-    }
-    std::vector<std::span<std::byte>> spans;
-    for (uint64_t left = last - first; left > 0;) {
-      const std::span<float> part = rows.AppendRows(left);
-      spans.push_back(std::as_writable_bytes(part));
-      left -= part.size() / rows.width();
-    }
-    SS_RETURN_IF_ERROR(ReadPiece(*files[s], tables[s][at], spans));
-  }
-  return {};
 }
 
 }  // namespace
@@ -204,22 +181,22 @@ uint64_t SegmentBytes(const Sequence& state, uint64_t begin, uint64_t end) {
   return PieceFileBytes(SegmentPieces(state, begin, end));
 }
 
-Status WriteHead(const std::string& path, const PrefixIdentity& identity, const PrefixHead& head,
-                 const Sequence& state) {
+Result<std::vector<Piece>> WriteHead(const std::string& path, const PrefixIdentity& identity,
+                                     const PrefixHead& head, const Sequence& state) {
   return WritePieceFile(path, kHeadMagic, identity, MakeHeadParts(head, state).pieces);
 }
 
-Status WriteSegment(const std::string& path, const PrefixIdentity& identity, const Sequence& state,
-                    uint64_t begin, uint64_t end) {
+Result<std::vector<Piece>> WriteSegment(const std::string& path, const PrefixIdentity& identity,
+                                        const Sequence& state, uint64_t begin, uint64_t end) {
   return WritePieceFile(path, kRowsMagic, identity, SegmentPieces(state, begin, end));
 }
 
 Result<PrefixHead> ReadHead(const io::File& file, const PrefixIdentity& identity) {
-  SS_ASSIGN_OR_RETURN(const std::vector<Piece> table, ReadPieceTable(file, kHeadMagic, identity));
-  if (table.size() < 4) return Damaged(file, "pieces are missing");
   PrefixHead head;
-  std::vector<uint32_t> context;
-  SS_ASSIGN_OR_RETURN(const Facts facts, ReadFacts(file, table[0], context));
+  SS_ASSIGN_OR_RETURN(head.pieces, ReadPieceTable(file, kHeadMagic, identity));
+  const std::vector<Piece>& table = head.pieces;
+  if (table.size() < kFirstLayerPiece) return Damaged(file, "pieces are missing");
+  SS_ASSIGN_OR_RETURN(const Facts facts, ReadFacts(file, table[0], head.context));
   SS_ASSIGN_OR_RETURN(head.keys, ReadList<PrefixKey>(file, table[1], PieceKind::kKeys));
   SS_ASSIGN_OR_RETURN(const std::vector<StoredSegment> segments,
                       ReadList<StoredSegment>(file, table[2], PieceKind::kSegments));
@@ -228,6 +205,7 @@ Result<PrefixHead> ReadHead(const io::File& file, const PrefixIdentity& identity
   head.turn = facts.turn;
   head.junction = facts.junction != 0;
   head.next_id = facts.next_id;
+  head.next_position = facts.next_position;
   head.file_bytes = file.size();
   uint64_t at = 0;
   for (const StoredSegment& segment : segments) {
@@ -258,79 +236,8 @@ Result<PrefixHead> ReadHeadOfAny(const io::File& file) {
   return ReadHead(file, identity);
 }
 
-Status CheckSegment(const io::File& file, const PrefixIdentity& identity) {
-  SS_RETURN_IF_ERROR(ReadPieceTable(file, kRowsMagic, identity));
-  return {};
-}
-
-Status ReadState(const PrefixHead& head, const io::File& head_file,
-                 std::span<const io::File* const> segments, ThreadPool& threads,
-                 Sequence& sequence) {
-  SS_ASSIGN_OR_RETURN(const PrefixIdentity identity, ReadIdentity(head_file));
-  SS_ASSIGN_OR_RETURN(const std::vector<Piece> table,
-                      ReadPieceTable(head_file, kHeadMagic, identity));
-  std::vector<std::vector<Piece>> tables;
-  for (const io::File* segment : segments) {
-    SS_ASSIGN_OR_RETURN(tables.emplace_back(), ReadPieceTable(*segment, kRowsMagic, identity));
-    if (tables.back().size() != 3 * sequence.attention.size()) {
-      return Damaged(*segment, "of another geometry");
-    }
-  }
-  constexpr size_t kLayersAt = 4;
-  if (table.size() !=
-      kLayersAt + sequence.attention.size() + sequence.linear.size() + sequence.ngram.size()) {
-    return Damaged(head_file, "of another geometry");
-  }
-  std::vector<uint32_t> context;
-  SS_ASSIGN_OR_RETURN(const Facts facts, ReadFacts(head_file, table[0], context));
-  if (context.size() != sequence.ngram_context.previous().size()) {
-    return Damaged(head_file, "of another geometry");
-  }
-
-  sequence.BeginPass();
-  std::vector<std::function<Status()>> tasks;
-  const auto bytes = [](auto& values) -> std::span<std::byte> {
-    return std::as_writable_bytes(std::span(values));
-  };
-  size_t at = kLayersAt;
-  for (size_t i = 0; i < sequence.attention.size(); ++i, ++at) {
-    AttentionState& layer = sequence.attention[i];
-    tasks.push_back([&, at] {
-      const std::array spans = {bytes(layer.open_block), bytes(layer.open_block_position)};
-      return ReadPiece(head_file, table[at], spans);
-    });
-    const auto rows = [&, i](size_t which, uint64_t ratio, RowBlocks& list) {
-      tasks.push_back([&, i, which, ratio] {
-        return ReadRows(head, segments, tables, 3 * i + which, ratio, list);
-      });
-    };
-    rows(0, 1, layer.keys);
-    rows(1, 1, layer.values);
-    rows(2, RatioOf(layer), layer.index_keys);
-  }
-  for (LinearState& layer : sequence.linear) {
-    tasks.push_back([&, at] {
-      const std::array spans = {bytes(layer.conv), bytes(layer.recurrent)};
-      return ReadPiece(head_file, table[at], spans);
-    });
-    ++at;
-  }
-  for (NgramState& layer : sequence.ngram) {
-    tasks.push_back([&, at] {
-      const std::array spans = {bytes(layer.conv)};
-      return ReadPiece(head_file, table[at], spans);
-    });
-    ++at;
-  }
-  std::vector<Status> results(tasks.size());
-  threads.ParallelFor(tasks.size(), [&](size_t i) { results[i] = tasks[i](); });
-  for (Status& result : results) SS_RETURN_IF_ERROR(std::move(result));
-  std::vector<uint32_t> scratch(context.size() + 1);
-  for (size_t i = context.size(); i > 0; --i) {
-    sequence.ngram_context.Push(context[i - 1], scratch);
-  }
-  sequence.EndPass(facts.tokens, facts.next_position);
-  return {};
+Result<std::vector<Piece>> ReadSegmentTable(const io::File& file, const PrefixIdentity& identity) {
+  return ReadPieceTable(file, kRowsMagic, identity);
 }
 
 }  // namespace slotstream::state

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
 #include "io/file.h"
 #include "state/piece_file.h"
 #include "state/prefix_tree.h"
@@ -29,7 +28,10 @@ struct SegmentRef {
 
 inline constexpr uint32_t kNoId = UINT32_MAX;
 
-// All of a head but the state itself.
+// Pieces of a head before those of layers.
+inline constexpr size_t kFirstLayerPiece = 4;
+
+// All of a head but the layers of the state.
 struct PrefixHead {
   std::vector<PrefixKey> keys;
   std::vector<SegmentRef> segments;  // in order, without gaps, up to keys.size()
@@ -37,8 +39,11 @@ struct PrefixHead {
   // The id behind the last key, where a reply ends with it: it was chosen but not read. kNoId:
   // none.
   uint32_t next_id = kNoId;
+  std::vector<uint32_t> context = {};  // of n-grams, newest first
+  int32_t next_position = 0;           // see Sequence
   bool junction = false;
   uint64_t turn = 1;
+  std::vector<Piece> pieces = {};  // the table of its file
   uint64_t file_bytes = 0;
 };
 
@@ -51,23 +56,17 @@ Result<std::string> PrefixFileName(const PrefixIdentity& identity, std::string_v
 uint64_t HeadBytes(const Sequence& state, const PrefixHead& head);
 uint64_t SegmentBytes(const Sequence& state, uint64_t begin, uint64_t end);
 
-// Write and sync a new file, which nobody may see before the caller renames it.
-Status WriteHead(const std::string& path, const PrefixIdentity& identity, const PrefixHead& head,
-                 const Sequence& state);
-Status WriteSegment(const std::string& path, const PrefixIdentity& identity, const Sequence& state,
-                    uint64_t begin, uint64_t end);
+// Write and sync a new file, which nobody may see before the caller renames it; return its table.
+Result<std::vector<Piece>> WriteHead(const std::string& path, const PrefixIdentity& identity,
+                                     const PrefixHead& head, const Sequence& state);
+Result<std::vector<Piece>> WriteSegment(const std::string& path, const PrefixIdentity& identity,
+                                        const Sequence& state, uint64_t begin, uint64_t end);
 
 // Reads what a head says of itself. kUnsupported: another identity or version. kCorrupt: damaged.
 Result<PrefixHead> ReadHead(const io::File& file, const PrefixIdentity& identity);
 // The same of any model.
 Result<PrefixHead> ReadHeadOfAny(const io::File& file);
 // Checks a segment's beginning and size. Errors as ReadHead.
-Status CheckSegment(const io::File& file, const PrefixIdentity& identity);
-
-// The state of a head, from its file and its segments' in order; the reads are spread over
-// `threads`. `sequence` is fresh; after an error it is no longer usable. kCorrupt names the file.
-Status ReadState(const PrefixHead& head, const io::File& head_file,
-                 std::span<const io::File* const> segments, ThreadPool& threads,
-                 Sequence& sequence);
+Result<std::vector<Piece>> ReadSegmentTable(const io::File& file, const PrefixIdentity& identity);
 
 }  // namespace slotstream::state

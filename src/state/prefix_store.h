@@ -11,9 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
-#include "base/thread_pool.h"
+#include "checkpoint/config.h"
+#include "io/backend.h"
 #include "io/file_lock.h"
+#include "state/arriving_state.h"
 #include "state/prefix_file.h"
 #include "state/prefix_tree.h"
 #include "state/sequence.h"
@@ -30,6 +33,9 @@ struct PrefixStoreOptions {
   PrefixIdentity identity = {};
   // Seconds since 1970; may jump.
   std::function<int64_t()> now;
+  // Makes the reads' backend; empty means io::MakeBackend. Tests put faults here.
+  std::function<Result<std::unique_ptr<io::ReadBackend>>(size_t depth)> make_backend = {};
+  const Clock* clock = &Clock::Steady();
 };
 
 struct PrefixStoreStats {
@@ -42,6 +48,8 @@ struct PrefixStoreStats {
   uint64_t bytes_written = 0;
   uint64_t last_save_bytes = 0;
   uint64_t bytes_read = 0;
+  uint64_t restore_nanos = 0;         // of hits, from the start to the last byte
+  uint64_t restore_waited_nanos = 0;  // of these, waited for by a pass; the rest was hidden
   uint64_t evicted = 0;
   uint64_t damaged = 0;     // files that were dropped for it
   std::string last_reason;  // of the last thing that did not go well; empty: none
@@ -78,8 +86,14 @@ class PrefixStore {
   };
   // The longest stored state that leaves at least one key to read. Does not count as a use.
   std::optional<Found> Find(std::span<const PrefixKey> keys) const;
-  // Reads it into a fresh sequence. A damaged one is dropped.
-  Status Load(std::span<const PrefixKey> keys, ThreadPool& threads, Sequence& sequence);
+  // Starts to read it; `config` and the options' clock must outlive what is returned, but the
+  // store need not. Errors: kNotFound (there is none), kResourceLimit, and whatever is wrong with
+  // it, for which it is dropped.
+  Result<std::unique_ptr<ArrivingState>> StartRestore(std::span<const PrefixKey> keys,
+                                                      const checkpoint::ModelConfig& config,
+                                                      bool keep);
+  // What became of it goes into the stats; a state that proved damaged is dropped.
+  void EndRestore(const ArrivingState& state);
 
   // Calls fn with the keys and replies of every head.
   void ForEachHead(const std::function<void(const PrefixHead&)>& fn) const;
@@ -95,6 +109,7 @@ class PrefixStore {
   struct Segment {
     uint64_t bytes = 0;
     uint64_t heads = 0;
+    std::vector<Piece> pieces = {};  // its table
   };
   struct Foreign {  // a file of another model or version
     std::string name;
@@ -116,6 +131,9 @@ class PrefixStore {
   Status MakeRoom(uint64_t bytes, std::optional<Id> keep);
   std::optional<Id> Victim(std::optional<Id> keep) const;
   Status Write(const Saving& saving);
+  Result<std::unique_ptr<ArrivingState>> Start(Head& head, const checkpoint::ModelConfig& config,
+                                               bool keep);
+  void GiveUp(Id id, const Error& error);
   void Note(const Error& error);
 
   const PrefixStoreOptions options_;

@@ -81,8 +81,9 @@ void PrefixStore::Heal() {
   for (auto segment = segments_.begin(); segment != segments_.end();) {
     const std::string name = segment->first + std::string(kRowsSuffix);
     const auto file = io::File::Open(Path(name), false);
-    const Status sound =
-        file ? CheckSegment(**file, options_.identity) : Status(std::unexpected(file.error()));
+    auto sound = file ? ReadSegmentTable(**file, options_.identity)
+                      : Result<std::vector<Piece>>(std::unexpected(file.error()));
+    if (sound) segment->second.pieces = std::move(*sound);
     const bool foreign = !sound && sound.error().code == ErrorCode::kUnsupported;
     if (foreign) {
       foreign_.push_back({name, segment->second.bytes, 0});

@@ -74,15 +74,18 @@ class PrefixStoreTest : public ::testing::Test {
   size_t Restored(PrefixStore& store, const Keys& keys) {
     const auto found = store.Find(keys);
     if (!found) return 0;
-    Sequence sequence(Config());
-    const Status loaded = store.Load(keys, threads_, sequence);
-    if (!loaded) return 0;
-    EXPECT_EQ(sequence.length(), found->length);
-    ExpectEqual(sequence, *StateOf(Config(), std::span(keys).first(found->length)));
-    // It goes on like any other.
-    Sequence straight = *StateOf(Config(), keys);
-    ReadKeys(Config(), keys, sequence);
-    ExpectEqual(sequence, straight);
+    const auto arriving = store.StartRestore(keys, Config(), /*keep=*/true);
+    if (!arriving) return 0;
+    auto sequence = TakeAll(Config(), **arriving);
+    store.EndRestore(**arriving);
+    if (!sequence) return 0;
+    EXPECT_EQ(sequence->length(), found->length);
+    const auto expected = StateOf(Config(), std::span(keys).first(found->length));
+    ExpectEqual(*sequence, *expected);
+    // It goes on like any other, and what was stored stays as it was.
+    ReadKeys(Config(), keys, *sequence);
+    ExpectEqual(*sequence, *StateOf(Config(), keys));
+    ExpectEqual(*(*arriving)->Whole(), *expected);
     return found->length;
   }
   std::vector<std::string> Files(std::string_view suffix) {
@@ -102,7 +105,6 @@ class PrefixStoreTest : public ::testing::Test {
   }
 
   io::TestDirectory scratch_;
-  ThreadPool threads_{2};
   uint64_t quota_ = 100'000'000;
   uint8_t identity_ = 1;
   int64_t now_ = time(nullptr);
@@ -291,8 +293,7 @@ TEST_F(PrefixStoreTest, ADirectoryThatVanishes) {
   Save(*store, Count(100));
   fs::remove_all(scratch_ / "prefixes");
   EXPECT_FALSE(store->Save(Saving(Count(200))));
-  Sequence sequence(Config());
-  EXPECT_FALSE(store->Load(Count(101), threads_, sequence));
+  EXPECT_FALSE(store->StartRestore(Count(101), Config(), true));
   EXPECT_EQ(store->stats().heads, 0u);
   EXPECT_NE(store->stats().last_reason, "");
 }

@@ -11,26 +11,22 @@ RowBlocks::Part RowBlocks::NewBlock(size_t taken) const {
   return {std::move(block), rows};
 }
 
-float* RowBlocks::Append() {
+float* RowBlocks::Append() { return AppendRows(1).data(); }
+
+std::span<float> RowBlocks::AppendRows(size_t most) {
   const size_t at = size_ % kRowsPerBlock;
+  const size_t count = std::min(most, kRowsPerBlock - at);
   if (at == 0) {
-    blocks_.push_back(NewBlock(1));
+    blocks_.push_back(NewBlock(count));
   } else if (size_t expected = at; !blocks_.back().block->taken.compare_exchange_strong(
-                 expected, at + 1, std::memory_order_relaxed)) {
+                 expected, at + count, std::memory_order_relaxed)) {
     // Another list has gone on in this block already.
-    Part own = NewBlock(at + 1);
+    Part own = NewBlock(at + count);
     std::copy_n(blocks_.back().rows, at * width_, own.rows);
     blocks_.back() = std::move(own);
   }
-  ++size_;
-  return blocks_.back().rows + at * width_;
-}
-
-std::span<float> RowBlocks::AppendRows(size_t most) {
-  const size_t count = std::min(most, kRowsPerBlock - size_ % kRowsPerBlock);
-  float* first = Append();
-  for (size_t i = 1; i < count; ++i) Append();
-  return {first, count * width_};
+  size_ += count;
+  return {blocks_.back().rows + at * width_, count * width_};
 }
 
 std::span<const float> RowBlocks::RowsFrom(size_t i, size_t most) const {

@@ -39,8 +39,11 @@ LinearState::LinearState(const checkpoint::ModelConfig& config)
 
 NgramState::NgramState(const checkpoint::ModelConfig& config) : conv(NgramConvFloats(config)) {}
 
-Sequence::Sequence(const checkpoint::ModelConfig& config)
-    : ngram_context(std::max(config.ngram_size, 1u), config.eos_token_id) {
+Sequence Sequence::WithoutLayers(const checkpoint::ModelConfig& config) {
+  return Sequence(checkpoint::NgramContext(std::max(config.ngram_size, 1u), config.eos_token_id));
+}
+
+Sequence::Sequence(const checkpoint::ModelConfig& config) : Sequence(WithoutLayers(config)) {
   for (checkpoint::LayerKind kind : config.layers) {
     if (kind == checkpoint::LayerKind::kFullAttention) {
       attention.emplace_back(config);

@@ -48,6 +48,9 @@ struct NgramState {
 class Sequence {
  public:
   explicit Sequence(const checkpoint::ModelConfig& config);
+  // Its layers are added one by one, in the model's order, before a pass computes them: see
+  // ArrivingState.
+  static Sequence WithoutLayers(const checkpoint::ModelConfig& config);
   // A copy is a snapshot: it and the original go on independently. It shares the rows and copies
   // the rest (at true geometry 117 MB, whatever the length); assignment reuses the target's memory.
   Sequence(const Sequence&) = default;
@@ -89,6 +92,8 @@ class Sequence {
   }
 
  private:
+  explicit Sequence(const checkpoint::NgramContext& context) : ngram_context(context) {}
+
   uint64_t length_ = 0;
   int32_t next_position_ = 0;
   bool usable_ = true;

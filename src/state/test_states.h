@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "state/arriving_state.h"
 #include "state/prefix_tree.h"
 #include "state/sequence.h"
 
@@ -71,6 +72,15 @@ inline std::shared_ptr<const Sequence> StateOf(const checkpoint::ModelConfig& co
   auto state = std::make_shared<Sequence>(config);
   ReadKeys(config, keys, *state);
   return state;
+}
+
+// All of a state that arrives, taken as a pass takes it.
+inline Result<Sequence> TakeAll(const checkpoint::ModelConfig& config, ArrivingState& arriving) {
+  Sequence sequence = arriving.Begin();
+  for (uint32_t layer = 0; layer < config.num_layers(); ++layer) {
+    SS_RETURN_IF_ERROR(arriving.Take(layer, nullptr, sequence));
+  }
+  return sequence;
 }
 
 inline void ExpectEqual(const Sequence& a, const Sequence& b) {
