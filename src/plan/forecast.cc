@@ -9,8 +9,8 @@ namespace slotstream::plan {
 namespace {
 
 // What the rates do not show, as measured on two cores of Zen 3 (docs/MEMORY.md).
-// Norms, attention, routing and all else between a reply's products, as a share of these: a tenth of
-// a layer's, less of the head's.
+// Norms, attention, routing and all else between a reply's products, as a share of these: a tenth
+// of a layer's, less of the head's.
 constexpr double kOtherWork = 0.1;
 // The same of a pass of many rows, where the delta rule and attention weigh more.
 constexpr double kOtherPassWork = 0.15;
