@@ -149,7 +149,7 @@ TEST(ResponseStream, AllThatIsUnsentIsBounded) {
   EXPECT_EQ(all->held.load(), 0u);
   // Alone anything goes.
   ResponseStream alone({.headers = {}, .all_unsent = all});
-  alone.Send({.body = std::string(all->most + 1, 'x')});
+  alone.Send({.body = std::string(all->most + 1, 'x'), .headers = {}});
   EXPECT_FALSE(alone.gone());
 }
 
