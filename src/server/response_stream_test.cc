@@ -128,7 +128,7 @@ TEST(ResponseStream, AllThatIsUnsentIsBounded) {
   EXPECT_FALSE(shorter->gone());
   {
     ResponseStream longer({.headers = {}, .all_unsent = all});
-    longer.Send({.body = piece});
+    longer.Send({.body = piece, .headers = {}});
     EXPECT_TRUE(longer.gone());
   }
   // One reads, another leaves.
