@@ -64,10 +64,9 @@ class Doctor(unittest.TestCase):
             for level in range(3):
                 grid = [[forecast[kind][level] for forecast in row["forecasts"][1:]]
                         for row in table]
-                for row in grid:
-                    self.assertEqual(row, sorted(row))
-                for column in zip(*grid):
-                    self.assertEqual(list(column), sorted(column))
+                for line in [*grid, *zip(*grid)]:
+                    for less, more in zip(line, line[1:]):
+                        self.assertLessEqual(less, more * (1 + 1e-12))  # but for rounding
 
     def test_a_machine_too_small_gets_a_clear_no(self):
         page = doctor("--sim-ram", 4, "--sim-disk", 1)
