@@ -124,9 +124,11 @@ Result<int> Serve(const ServeOptions& options, const CLI::App& command) {
   engine::EngineOptions engine_options{.log = LogLine};
   SS_RETURN_IF_ERROR(
       ApplyPrefixCache(options.prefix_cache, command, load.wishes, engine_options.prefix_disk));
-  engine_options.prefix_disk.make_backend = [kind = load.io](size_t depth) {
-    return io::MakeBackend(kind, depth, nullptr);
-  };
+  if (load.io != io::BackendKind::kAuto) {
+    engine_options.prefix_disk.make_backend = [kind = load.io](size_t depth) {
+      return io::MakeBackend(kind, depth, nullptr);
+    };
+  }
   Result<std::unique_ptr<engine::LoadedModel>> loaded = LoadModel(load);
   if (!loaded) {
     // What waits for the model gets an answer.

@@ -33,7 +33,7 @@ struct PrefixStoreOptions {
   PrefixIdentity identity = {};
   // Seconds since 1970; may jump.
   std::function<int64_t()> now;
-  // Makes the reads' backend; empty means io::MakeBackend. Tests put faults here.
+  // Makes the reads' backend; empty means threads. Tests put faults here.
   std::function<Result<std::unique_ptr<io::ReadBackend>>(size_t depth)> make_backend = {};
   const Clock* clock = &Clock::Steady();
 };

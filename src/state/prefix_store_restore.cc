@@ -52,9 +52,12 @@ Result<std::unique_ptr<ArrivingState>> PrefixStore::Start(Head& head,
   }
   // What the next process orders by; no reason to fail.
   utimensat(AT_FDCWD, Path(head.name).c_str(), nullptr, 0);
-  SS_ASSIGN_OR_RETURN(auto backend, options_.make_backend ? options_.make_backend(kPieceReads)
-                                                          : io::MakeBackend(io::BackendKind::kAuto,
-                                                                            kPieceReads, nullptr));
+  // Threads: these reads go through the page cache, whose copies several then make at once. 0.8
+  // to 1.0 of the disk's rate on two cores of Zen 3, where io_uring came to 0.4 to 0.9.
+  SS_ASSIGN_OR_RETURN(auto backend,
+                      options_.make_backend
+                          ? options_.make_backend(kPieceReads)
+                          : io::MakeBackend(io::BackendKind::kThreads, kPieceReads, nullptr));
   return ArrivingState::Start(config, head.about, std::move(files), std::move(backend), keep,
                               *options_.clock);
 }
