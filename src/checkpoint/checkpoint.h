@@ -35,6 +35,16 @@ struct ReadPiece {
   uint32_t length = 0;
   uint32_t required = 0;
   size_t destination = 0;  // byte offset in the staging area, or in the record if there is none
+
+  // The read that brings it, for a staging area or record that begins at `base`.
+  io::ReadRequest Request(std::byte* base, uint64_t tag) const {
+    return {.file = file,
+            .offset = offset,
+            .destination = base + destination,
+            .length = length,
+            .required = required,
+            .tag = tag};
+  }
 };
 
 // One routed expert in memory: gate, up and down panels one after another.

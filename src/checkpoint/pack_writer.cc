@@ -176,11 +176,7 @@ class Packer {
           pieces.clear();
           format.AppendPieces(layer(job), expert(job), pieces);
           for (const ReadPiece& piece : pieces) {
-            out.push_back({.file = piece.file,
-                           .offset = piece.offset,
-                           .destination = staging[slot].data() + piece.destination,
-                           .length = piece.length,
-                           .required = piece.required});
+            out.push_back(piece.Request(staging[slot].data(), /*tag=*/0));  // RunStaged's own
           }
           return {};
         },

@@ -95,12 +95,7 @@ void NgramStore::Submit(uint32_t index) {
   requests_.clear();
   format_.AppendPieces(distinct_[area.place], pieces_);
   for (const checkpoint::ReadPiece& piece : pieces_) {
-    requests_.push_back({.file = piece.file,
-                         .offset = piece.offset,
-                         .destination = Staging(index).data() + piece.destination,
-                         .length = piece.length,
-                         .required = piece.required,
-                         .tag = index});
+    requests_.push_back(piece.Request(Staging(index).data(), index));
   }
   area.pieces_left = static_cast<uint32_t>(requests_.size());
   queue_->Submit(requests_);

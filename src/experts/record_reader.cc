@@ -197,12 +197,7 @@ void RecordReader::Submit(uint32_t index) {
   format_.AppendPieces(read.request.key.layer, read.request.key.expert, pieces_);
   std::byte* base = staging_.size() > 0 ? Staging(index).data() : read.request.record;
   for (const checkpoint::ReadPiece& piece : pieces_) {
-    requests_.push_back({.file = piece.file,
-                         .offset = piece.offset,
-                         .destination = base + piece.destination,
-                         .length = piece.length,
-                         .required = piece.required,
-                         .tag = index});
+    requests_.push_back(piece.Request(base, index));
   }
   read.pieces_left = static_cast<uint32_t>(requests_.size());
   queue_->Submit(requests_);

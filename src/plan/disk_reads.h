@@ -35,12 +35,7 @@ class DiskReader {
       std::byte* base = start(area, pieces_);
       requests_.clear();
       for (const checkpoint::ReadPiece& piece : pieces_) {
-        requests_.push_back({.file = piece.file,
-                             .offset = piece.offset,
-                             .destination = base + piece.destination,
-                             .length = piece.length,
-                             .required = piece.required,
-                             .tag = area});
+        requests_.push_back(piece.Request(base, area));
       }
       left[area] = requests_.size();
       queue_.Submit(requests_);
