@@ -152,10 +152,10 @@ struct AmxPanels {
 
 }  // namespace
 
-constinit const PanelKernels kAmxInt8 = {"amx", kRowBlock, IntegerPanels<AmxLanes, 1>::Prepare,
-                                         AmxPanels<1>::Product};
-constinit const PanelKernels kAmxInt15 = {"amx", kRowBlock, IntegerPanels<AmxLanes, 2>::Prepare,
-                                          AmxPanels<2>::Product};
+constinit const PanelKernels kAmxInt8 = {
+    "amx", kRowBlock, false, IntegerPanels<AmxLanes, 1>::Prepare, AmxPanels<1>::Product};
+constinit const PanelKernels kAmxInt15 = {
+    "amx", kRowBlock, false, IntegerPanels<AmxLanes, 2>::Prepare, AmxPanels<2>::Product};
 
 }  // namespace slotstream::kernels
 HWY_POP_ATTRIBUTES

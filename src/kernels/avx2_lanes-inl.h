@@ -64,6 +64,13 @@ struct Avx2Vectors {
     return static_cast<uint32_t>(_mm_cvtsi128_si32(half));
   }
 
+  static SS_INLINE int32_t Total(Ints v) {
+    __m128i half = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4e));
+    half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0xb1));
+    return _mm_cvtsi128_si32(half);
+  }
+
   // Byte 0 of eight integers, evens before odds.
   static SS_INLINE void StoreCodes(__m256i v, std::byte* to) {
     const __m128i order =
@@ -86,10 +93,7 @@ struct Avx2Vectors {
       }
       StoreCodes(v, codes + (kTerms - 1) * n + i);
     }
-    __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-    half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4e));
-    half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0xb1));
-    return _mm_cvtsi128_si32(half);
+    return Total(sum);
   }
 };
 

@@ -30,7 +30,7 @@ namespace slotstream::kernels {
 // How far ahead of one row's words a panel is prefetched, whole steps at a time so that lines are
 // asked for strictly forward. Measured on Zen 3 from memory, as fractions of a plain read: 0.85 at
 // 1,536 to 3,072 bytes, 0.65 without, 0.7 when the halves of a step are asked for in turn.
-inline constexpr size_t kIntegerPrefetchBytes = 2048;
+inline constexpr size_t kIntegerPrefetchBytes = 1024;
 
 template <class L>
 struct IntegerGroup {
@@ -40,6 +40,7 @@ struct IntegerGroup {
   // Scales and offsets of one vector of outputs in one group.
   struct Weights {
     Floats scale, offset;
+    SS_INLINE Weights(Floats s, Floats o) : scale(s), offset(o) {}
     SS_INLINE Weights(const std::byte* scales, const std::byte* biases) {
       scale = L::LoadBf16(scales);
       offset = L::MulAdd(L::SetFloat(kNibbleCentre), scale, L::LoadBf16(biases));

@@ -68,7 +68,7 @@ struct IntegerPanels {
 
 template <class L, size_t kTerms>
 constexpr PanelKernels MakeIntegerPanels(std::string_view instructions) {
-  return {instructions, kRowBlock, IntegerPanels<L, kTerms>::Prepare,
+  return {instructions, kRowBlock, false, IntegerPanels<L, kTerms>::Prepare,
           IntegerPanels<L, kTerms>::Product};
 }
 

@@ -46,8 +46,8 @@ Floats RunPrepare(const KernelTable& table, Random& random, Data data) {
                           ? (shape.k + shape.groups()) * sizeof(float)
                           : TermsOf(kMode) * shape.k + shape.groups() * sizeof(GroupSum);
   Floats bytes;
-  for (size_t i = 0; i < used; ++i) {
-    bytes.push_back(static_cast<float>(std::to_integer<int>(prepared.rows().row(0)[i])));
+  for (std::byte byte : prepared.Terms(0, used)) {
+    bytes.push_back(static_cast<float>(std::to_integer<int>(byte)));
   }
   return bytes;
 }

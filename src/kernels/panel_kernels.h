@@ -63,6 +63,7 @@ struct PreparedRows {
 struct PanelKernels {
   std::string_view instructions;  // what the products are made of, for people
   uint32_t tile_rows;             // rows that one call works best with, if there are many
+  bool whole_codes;               // of the two ways to lay out int15's (prepared_rows.h)
 
   // Prepares x[0, k) in PreparedBytes(mode, k, group) bytes at `out`.
   void (*prepare)(const float* x, size_t k, size_t group, std::byte* out);

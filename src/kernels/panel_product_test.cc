@@ -84,7 +84,8 @@ void ExpectNearDouble(const KernelTable& table, ComputeMode mode, Random& random
   kernels.product(matrix.panels(), shape, 0, shape.panels(), prepared.rows(), rows,
                   {y.data(), shape.n});
   for (size_t r = 0; r < rows; ++r) {
-    const std::vector<float> seen = Seen(mode, prepared.rows().row(r), shape);
+    const std::vector<std::byte> row = prepared.Terms(r, PreparedBytes(mode, shape.k, shape.group));
+    const std::vector<float> seen = Seen(mode, row.data(), shape);
     ExpectNearInputs(mode, x.data() + r * shape.k, seen, shape.group);
     for (size_t o = 0; o < shape.n; ++o) {
       double exact = 0;

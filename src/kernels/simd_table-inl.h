@@ -11,7 +11,7 @@
 namespace slotstream::kernels::HWY_NAMESPACE {
 
 constexpr PanelKernels MakeExactPanels(std::string_view name) {
-  return {name, kTileRows, PrepareExact, ExactProduct};
+  return {name, kTileRows, false, PrepareExact, ExactProduct};
 }
 
 constexpr KernelTable MakeTable(std::string_view name, const PanelKernels* exact,

@@ -151,7 +151,10 @@ class Prepared {
  public:
   Prepared(const PanelKernels& kernels, ComputeMode mode, ConstRows x, const PanelShape& shape,
            size_t rows)
-      : stride_(PreparedBytes(mode, shape.k, shape.group)), lines_(rows * stride_ / sizeof(Line)) {
+      : shape_(shape),
+        whole_codes_(kernels.whole_codes),
+        stride_(PreparedBytes(mode, shape.k, shape.group)),
+        lines_(rows * stride_ / sizeof(Line)) {
     auto* out = reinterpret_cast<std::byte*>(lines_.data());
     for (size_t r = 0; r < rows; ++r) {
       kernels.prepare(x.row(r), shape.k, shape.group, out + r * stride_);
@@ -159,10 +162,30 @@ class Prepared {
   }
   PreparedRows rows() const { return {reinterpret_cast<const std::byte*>(lines_.data()), stride_}; }
 
+  // The first `used` bytes of row r, whole codes as the two terms that other instruction sets have.
+  std::vector<std::byte> Terms(size_t r, size_t used) const {
+    std::vector<std::byte> bytes(rows().row(r), rows().row(r) + used);
+    if (!whole_codes_) return bytes;
+    constexpr size_t kOrder[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+    for (size_t i = 0; i < shape_.k; ++i) {
+      const size_t step = i / 8 * 8;
+      int16_t code;
+      std::memcpy(&code, rows().row(r) + 2 * i, sizeof code);
+      const size_t input = step % shape_.group + kOrder[i % 8];
+      std::byte* high = bytes.data() + step / shape_.group * shape_.group * 2 + input / 8 * 8 +
+                        input % 2 * 4 + input % 8 / 2;
+      high[0] = static_cast<std::byte>((code + 128) >> 8);
+      high[shape_.group] = static_cast<std::byte>(code);
+    }
+    return bytes;
+  }
+
  private:
   struct alignas(64) Line {
     std::byte bytes[64];
   };
+  PanelShape shape_;
+  bool whole_codes_;
   size_t stride_;
   std::vector<Line> lines_;  // ends with the last row: AddressSanitizer sees reads past it
 };
