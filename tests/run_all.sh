@@ -16,7 +16,7 @@ stage() {  # stage NAME COMMAND...
 # Stages at a time: most wait for their servers, browsers and clients more than they compute.
 at_once=2
 scratch=$(mktemp -d)
-declare -A name_of start_of
+declare -A name_of=() start_of=()
 
 finish() {  # waits for one of them
   local pid status=0
