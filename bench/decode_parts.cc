@@ -7,6 +7,7 @@
 #include <list>
 
 #include "base/clock.h"
+#include "bench/pool_visits.h"
 #include "bench/products.h"
 
 namespace slotstream::bench {
@@ -73,8 +74,9 @@ struct Part {
 // Owns what the parts run on.
 class Parts {
  public:
-  Parts(const checkpoint::ModelConfig& config, WeightBuffer& weights, ThreadPools& pools)
-      : config_(config), weights_(weights), pools_(pools) {}
+  Parts(const checkpoint::ModelConfig& config, PoolVisits& visits, WeightBuffer& weights,
+        ThreadPools& pools)
+      : config_(config), visits_(visits), weights_(weights), pools_(pools) {}
 
   void Add(size_t index, const DecodedToken& token, const plan::TokenCost& cost) {
     ThreadPool& threads = pools_.of(token.threads);
@@ -105,6 +107,8 @@ class Parts {
       AddPart(index, token, fmt::format("delta rule x {}", linear), static_cast<double>(linear),
               [&step] { return step.Run(); });
     }
+    AddPart(index, token, "expert pool, all experts there", 1,
+            [this] { return visits_.Run().value_or(0); });
   }
 
   const std::vector<Measurement>& measurements() const { return measurements_; }
@@ -119,6 +123,7 @@ class Parts {
   }
 
   const checkpoint::ModelConfig& config_;
+  PoolVisits& visits_;
   WeightBuffer& weights_;
   ThreadPools& pools_;
   std::list<ProductCase> cases_;
@@ -142,11 +147,12 @@ Row RowOf(const DecodedToken& token, const std::string& name, std::optional<doub
 
 }  // namespace
 
-Result<std::vector<Row>> MeasureDecodeParts(const checkpoint::ModelConfig& config,
+Result<std::vector<Row>> MeasureDecodeParts(const checkpoint::Checkpoint& checkpoint,
                                             const plan::TokenCost& cost,
                                             const std::vector<DecodedToken>& tokens,
                                             WeightBuffer& weights, ThreadPools& pools,
                                             const RoundOptions& options, QuietCores& cores) {
+  const checkpoint::ModelConfig& config = checkpoint.config();
   for (const plan::MatrixRole& role : cost.roles) {
     const size_t bytes = role.storage == Storage::kBf16
                              ? size_t{role.n} * role.k * sizeof(uint16_t)
@@ -156,7 +162,8 @@ Result<std::vector<Row>> MeasureDecodeParts(const checkpoint::ModelConfig& confi
                 fmt::format("{} has {} bytes, more than --memory-mib {} holds; raise it", role.name,
                             bytes, weights.size() >> 20));
   }
-  Parts parts(config, weights, pools);
+  SS_ASSIGN_OR_RETURN(const std::unique_ptr<PoolVisits> visits, PoolVisits::Create(checkpoint));
+  Parts parts(config, *visits, weights, pools);
   for (size_t i = 0; i < tokens.size(); ++i) parts.Add(i, tokens[i], cost);
   const Timings timings = RunInterleaved(parts.measurements(), options, cores);
 

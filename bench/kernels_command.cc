@@ -61,32 +61,58 @@ std::vector<Group> Groups(bool quick) {
   return {Decode(), Prefill(512), ExpertPrefill(512, 512)};
 }
 
-// Owns what the measurements run on.
+// Measures one product after the other, each together with its roofs and the peer's, since what a
+// shared machine can do changes within a minute.
 class KernelRun {
  public:
-  KernelRun(const Setup& setup, WeightBuffer& weights, PeerProducts* peer)
-      : setup_(setup), weights_(weights), peer_(peer), subjects_(weights, pools_) {}
+  KernelRun(const Setup& setup, WeightBuffer& weights, PeerProducts* peer,
+            const RoundOptions& rounds, QuietCores& cores)
+      : setup_(setup), weights_(weights), peer_(peer), rounds_(rounds), cores_(cores) {}
 
-  Status Add(const Group& group) {
-    for (const ProductCase& given : group.cases) {
-      const ProductCase& product = cases_.emplace_back(given);
+  Status Measure(const Group& group) {
+    for (const ProductCase& product : group.cases) {
       const double bytes =
           static_cast<double>(checkpoint::PanelShape{product.n, product.k, kGroup}.bytes()) *
           static_cast<double>(product.rows.size());
       if (bytes > static_cast<double>(weights_.size())) continue;
       for (const int threads : setup_.threads) {
-        SS_RETURN_IF_ERROR(AddCase(group, product, threads));
+        Subjects subjects(weights_, pools_);
+        std::list<Products> products;
+        SS_RETURN_IF_ERROR(AddCase(group, product, threads, subjects, products));
+        for (Row& row : subjects.Run(rounds_, cores_)) {
+          (row.group == kRoofGroup ? roofs_ : rows_).push_back(std::move(row));
+        }
       }
     }
     return {};
   }
 
-  std::vector<Row> Run(const RoundOptions& options, QuietCores& cores) {
-    return subjects_.Run(options, cores);
+  // Each roof once: the median of what it was beside all products.
+  std::vector<Row> Rows() const {
+    std::vector<Row> rows;
+    for (const Row& roof : roofs_) {
+      const auto same = [&](const Row& row) {
+        return row.name == roof.name && row.isa == roof.isa && row.threads == roof.threads;
+      };
+      if (std::any_of(rows.begin(), rows.end(), same)) continue;
+      Row& row = rows.emplace_back(roof);
+      row.rounds = row.counted = 0;
+      std::vector<double> values;
+      for (const Row& measured : roofs_) {
+        if (!same(measured)) continue;
+        row.rounds += measured.rounds;
+        row.counted += measured.counted;
+        if (measured.value) values.push_back(*measured.value);
+      }
+      row.value = Median(std::move(values));
+    }
+    rows.insert(rows.end(), rows_.begin(), rows_.end());
+    return rows;
   }
 
  private:
-  Status AddCase(const Group& group, const ProductCase& product, int threads) {
+  Status AddCase(const Group& group, const ProductCase& product, int threads, Subjects& subjects,
+                 std::list<Products>& products) {
     const bool memory = group.bound == Bound::kMemory;
     const double work = memory ? product.weight_bytes() : product.operations();
     Subject subject;
@@ -107,7 +133,7 @@ class KernelRun {
         theirs.row.mode = type;
         theirs.row.isa = "llama.cpp";
         theirs.key = fmt::format("{} {}", name, type);
-        if (memory) theirs.roof_keys = subjects_.AddMemoryRoof(threads);
+        if (memory) theirs.roof_keys = subjects.AddMemoryRoof(threads);
         peers.emplace_back(type, theirs.key);
         peer_subjects.emplace_back(theirs, *id);
       }
@@ -121,20 +147,19 @@ class KernelRun {
         ours.key = fmt::format("{} {} {}", name, table->name, ours.row.mode);
         ours.peers = peers;
         if (memory) {
-          ours.roof_keys = subjects_.AddMemoryRoof(threads);
+          ours.roof_keys = subjects.AddMemoryRoof(threads);
         } else {
           ours.roof_keys =
-              subjects_.AddPeak(instructions, mode != kernels::ComputeMode::kExact, threads);
+              subjects.AddPeak(instructions, mode != kernels::ComputeMode::kExact, threads);
           // Two integer products for each weight and activation.
           if (mode == kernels::ComputeMode::kInt15) ours.roof_scale = 0.5;
         }
-        Products& products =
-            products_.emplace_back(product, *table, mode, weights_, pools_.of(threads));
-        subjects_.Add(std::move(ours), [&products] { return products.Run(); });
+        Products& run = products.emplace_back(product, *table, mode, weights_, pools_.of(threads));
+        subjects.Add(std::move(ours), [&run] { return run.Run(); });
       }
     }
     for (auto& [theirs, id] : peer_subjects) {
-      subjects_.Add(theirs, [this, id = id] { return peer_->Run(id); });
+      subjects.Add(theirs, [this, id = id] { return peer_->Run(id); });
     }
     return {};
   }
@@ -142,10 +167,10 @@ class KernelRun {
   const Setup& setup_;
   WeightBuffer& weights_;
   PeerProducts* peer_;
+  const RoundOptions& rounds_;
+  QuietCores& cores_;
   ThreadPools pools_;
-  Subjects subjects_;
-  std::list<ProductCase> cases_;
-  std::list<Products> products_;
+  std::vector<Row> roofs_, rows_;
 };
 
 }  // namespace
@@ -158,13 +183,13 @@ Result<std::vector<Row>> MeasureKernels(const CommonOptions& options) {
   if (!options.peer.empty()) {
     SS_ASSIGN_OR_RETURN(peer, PeerProducts::Start(options.peer, bytes));
   }
-  KernelRun run(setup, weights, peer ? &*peer : nullptr);
-  for (const Group& group : Groups(options.quick)) SS_RETURN_IF_ERROR(run.Add(group));
   RoundOptions rounds{.rounds = options.rounds > 0 ? options.rounds : kRounds};
   if (options.quick) rounds = {.rounds = 1, .min_seconds = 1e-6};
   QuietCores cores(options.quick || options.shared_cores);
   fmt::print(stderr, "one core runs at about {:.2f} GHz\n", cores.reference_ghz());
-  return run.Run(rounds, cores);
+  KernelRun run(setup, weights, peer ? &*peer : nullptr, rounds, cores);
+  for (const Group& group : Groups(options.quick)) SS_RETURN_IF_ERROR(run.Measure(group));
+  return run.Rows();
 }
 
 }  // namespace slotstream::bench

@@ -333,8 +333,8 @@ Result<std::vector<Row>> MeasureModel(const ModelRunOptions& options) {
   std::vector<Row> rows = comparison.Rows(cost);
   SS_ASSIGN_OR_RETURN(
       const std::vector<Row> parts,
-      MeasureDecodeParts(checkpoint->config(), cost, comparison.Tokens(), weights,
-                         comparison.pools(), common.quick ? kQuickPartRounds : kPartRounds, cores));
+      MeasureDecodeParts(*checkpoint, cost, comparison.Tokens(), weights, comparison.pools(),
+                         common.quick ? kQuickPartRounds : kPartRounds, cores));
   rows.insert(rows.end(), parts.begin(), parts.end());
   return rows;
 }

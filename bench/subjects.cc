@@ -11,7 +11,6 @@ namespace {
 constexpr size_t kRoofBytes = size_t{64} << 20;
 // About 1 ms.
 constexpr uint64_t kRoofLoops = 50'000;
-constexpr const char* kRoofGroup = "roof";
 
 }  // namespace
 

@@ -14,6 +14,9 @@
 
 namespace slotstream::bench {
 
+// The group of the rows that say what the machine can do.
+inline constexpr const char* kRoofGroup = "roof";
+
 // A pool per number of threads.
 class ThreadPools {
  public:

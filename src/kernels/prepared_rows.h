@@ -7,8 +7,9 @@
 //           the inputs 0, 2, 4, 6 of the step, then 1, 3, 5, 7. So four bytes meet the low nibbles
 //           of a panel's word, the next four its high nibbles, and 64 bytes are a row of a matrix
 //           tile. Then one GroupSum per group.
-//           int15 for AVX2 has whole codes instead, of 16 bits, in steps of eight inputs: 0, 4, 1,
-//           5, 2, 6, 3, 7. One mask leaves the nibbles of a word that far apart, in 16 bits each.
+//           int15 for AVX2 and AVX-VNNI has whole codes instead, of 16 bits, in steps of eight
+//           inputs: 0, 4, 1, 5, 2, 6, 3, 7. One mask leaves the nibbles of a word that far apart,
+//           in 16 bits each.
 #pragma once
 
 #include <cstddef>
