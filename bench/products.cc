@@ -11,7 +11,6 @@ namespace slotstream::bench {
 namespace {
 
 // As model/products.cc splits its loops.
-constexpr uint32_t kRowsPerTask = 96;
 constexpr uint32_t kBf16OutputsPerTask = 8;
 
 std::vector<float> RandomRows(size_t count) {
@@ -78,13 +77,18 @@ Products::Products(const ProductCase& product_case, const kernels::KernelTable& 
 }
 
 void Products::AddTasks() {
+  // As the model cuts up its loops.
+  const uint32_t most_rows = *std::max_element(case_.rows.begin(), case_.rows.end());
+  const kernels::PanelTask task =
+      kernels_.TaskFor(case_.rows.size() * shape_.panels(), most_rows, threads_.threads());
   size_t output = 0;
   for (uint32_t matrix = 0; matrix < case_.rows.size(); ++matrix) {
     const uint32_t rows = case_.rows[matrix];
-    for (uint32_t panel = 0; panel < shape_.panels(); ++panel) {
-      for (uint32_t row = 0; row < rows; row += kRowsPerTask) {
-        tasks_.push_back({matrix, panel, (case_.shared_input ? 0 : output) + row, output + row,
-                          std::min(kRowsPerTask, rows - row)});
+    for (uint32_t panel = 0; panel < shape_.panels(); panel += task.panels) {
+      for (uint32_t row = 0; row < rows; row += task.rows) {
+        tasks_.push_back({matrix, panel, std::min(panel + task.panels, shape_.panels()),
+                          (case_.shared_input ? 0 : output) + row, output + row,
+                          std::min(task.rows, rows - row)});
       }
     }
     output += rows;
@@ -102,7 +106,7 @@ double Products::Run() {
   });
   threads_.ParallelFor(tasks_.size(), [&](size_t i) {
     const Task& task = tasks_[i];
-    kernels_.product(weights + task.matrix * matrix_bytes, shape_, task.panel, task.panel + 1,
+    kernels_.product(weights + task.matrix * matrix_bytes, shape_, task.first, task.last,
                      {aligned + task.input * stride_, stride_}, task.rows,
                      {y_.data() + task.output * case_.n, case_.n});
   });

@@ -53,9 +53,9 @@ class Products {
  private:
   struct Task {
     uint32_t matrix;
-    uint32_t panel;
-    size_t input;   // first row of the inputs
-    size_t output;  // first row of the outputs
+    uint32_t first, last;  // panels
+    size_t input;          // first row of the inputs
+    size_t output;         // first row of the outputs
     uint32_t rows;
   };
   void AddTasks();

@@ -152,10 +152,14 @@ struct AmxPanels {
 
 }  // namespace
 
-constinit const PanelKernels kAmxInt8 = {
-    "amx", kRowBlock, false, IntegerPanels<AmxLanes, 1>::Prepare, AmxPanels<1>::Product};
-constinit const PanelKernels kAmxInt15 = {
-    "amx", kRowBlock, false, IntegerPanels<AmxLanes, 2>::Prepare, AmxPanels<2>::Product};
+constinit const PanelKernels kAmxInt8 = {.instructions = "amx",
+                                         .tile_rows = kRowBlock,
+                                         .prepare = IntegerPanels<AmxLanes, 1>::Prepare,
+                                         .product = AmxPanels<1>::Product};
+constinit const PanelKernels kAmxInt15 = {.instructions = "amx",
+                                          .tile_rows = kRowBlock,
+                                          .prepare = IntegerPanels<AmxLanes, 2>::Prepare,
+                                          .product = AmxPanels<2>::Product};
 
 }  // namespace slotstream::kernels
 HWY_POP_ATTRIBUTES

@@ -60,6 +60,15 @@ struct Avx2Panels {
   static void Product(const std::byte* panels, const PanelShape& shape, uint32_t first,
                       uint32_t last, PreparedRows x, size_t rows, MutableRows y) {
     alignas(64) float outputs[P::kTileRows * checkpoint::kPanelOutputs];
+    if (rows == 1) {
+      for (; first + kPanelsAtOnce <= last && Whole(shape, first + kPanelsAtOnce - 1);
+           first += kPanelsAtOnce) {
+        Avx2OneRow<P>::template WholePanels<kPanelsAtOnce>(panels + shape.panel_offset(first),
+                                                           shape, x.row(0), outputs);
+        std::memcpy(y.row(0) + size_t{first} * checkpoint::kPanelOutputs, outputs,
+                    kPanelsAtOnce * checkpoint::kPanelOutputs * sizeof(float));
+      }
+    }
     for (size_t begin = 0; begin < rows; begin += P::kTileRows) {
       const size_t count = std::min(P::kTileRows, rows - begin);
       for (uint32_t p = first; p < last; ++p) {
@@ -69,6 +78,11 @@ struct Avx2Panels {
                                                   {y.row(begin), y.stride});
       }
     }
+  }
+
+  // Whether panel p has all its outputs, and with it all before it.
+  static bool Whole(const PanelShape& shape, uint32_t p) {
+    return size_t{p + 1} * checkpoint::kPanelOutputs <= shape.n;
   }
 
   static void Panel(const std::byte* panel, const PanelShape& shape, size_t lanes, PreparedRows x,
@@ -81,18 +95,20 @@ struct Avx2Panels {
     }
     if (rows > 1) {
       if constexpr (P::kManyRows > 2) Avx2Tile<P>::Panel(panel, shape, lanes, x, rows, outputs);
-    } else if (lanes == checkpoint::kPanelOutputs) {
-      Avx2OneRow<P>::template Panel<8>(panel, shape, lanes, x.row(0), outputs);
     } else {
-      Avx2OneRow<P>::template Panel<2>(panel, shape, lanes, x.row(0), outputs);
+      Avx2OneRow<P>::Panel(panel, shape, lanes, x.row(0), outputs);
     }
   }
 };
 
 template <class P>
 constexpr PanelKernels MakeAvx2Panels(std::string_view instructions) {
-  return {instructions, P::kTileRows, P::kTerms == 2, IntegerPanels<P, P::kTerms>::Prepare,
-          Avx2Panels<P>::Product};
+  return {.instructions = instructions,
+          .tile_rows = P::kTileRows,
+          .panels_at_once = kPanelsAtOnce,
+          .whole_codes = P::kTerms == 2,
+          .prepare = IntegerPanels<P, P::kTerms>::Prepare,
+          .product = Avx2Panels<P>::Product};
 }
 
 }  // namespace slotstream::kernels

@@ -68,8 +68,10 @@ struct IntegerPanels {
 
 template <class L, size_t kTerms>
 constexpr PanelKernels MakeIntegerPanels(std::string_view instructions) {
-  return {instructions, kRowBlock, false, IntegerPanels<L, kTerms>::Prepare,
-          IntegerPanels<L, kTerms>::Product};
+  return {.instructions = instructions,
+          .tile_rows = kRowBlock,
+          .prepare = IntegerPanels<L, kTerms>::Prepare,
+          .product = IntegerPanels<L, kTerms>::Product};
 }
 
 }  // namespace slotstream::kernels

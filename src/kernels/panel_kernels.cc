@@ -6,6 +6,12 @@
 #include "kernels/prepared_rows.h"
 
 namespace slotstream::kernels {
+namespace {
+
+// At least so many tasks a thread, or some would wait for the others' last one.
+constexpr size_t kTasksPerThread = 4;
+
+}  // namespace
 
 std::string_view NameOf(ComputeMode mode) {
   switch (mode) {
@@ -26,6 +32,12 @@ Result<ComputeMode> ParseComputeMode(std::string_view name) {
   }
   return Fail(ErrorCode::kInvalidArgument,
               fmt::format("there is no compute mode '{}'; use one of: {}", name, names));
+}
+
+PanelTask PanelKernels::TaskFor(size_t panels, size_t rows, int threads) const {
+  if (rows > 1) return {1, tile_rows};
+  const size_t tasks = panels / panels_at_once;
+  return {tasks >= kTasksPerThread * static_cast<size_t>(threads) ? panels_at_once : 1, 1};
 }
 
 size_t PreparedBytes(ComputeMode mode, size_t k, size_t group) {

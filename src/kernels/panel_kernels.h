@@ -59,11 +59,18 @@ struct PreparedRows {
   const std::byte* row(size_t r) const { return data + r * stride; }
 };
 
+// What one task of a parallel product has: so many panels by so many rows.
+struct PanelTask {
+  uint32_t panels = 1;
+  uint32_t rows = 1;
+};
+
 // One mode's functions. Pure; weights need no alignment.
 struct PanelKernels {
   std::string_view instructions;  // what the products are made of, for people
   uint32_t tile_rows;             // rows that one call works best with, if there are many
-  bool whole_codes;               // of the two ways to lay out int15's (prepared_rows.h)
+  uint32_t panels_at_once = 1;    // panels that one call works best with for one row
+  bool whole_codes = false;       // of the two ways to lay out int15's (prepared_rows.h)
 
   // Prepares x[0, k) in PreparedBytes(mode, k, group) bytes at `out`.
   void (*prepare)(const float* x, size_t k, size_t group, std::byte* out);
@@ -71,6 +78,9 @@ struct PanelKernels {
   // y[r][o] for the outputs o < shape.n of panels [first, last), all rows r < rows.
   void (*product)(const std::byte* panels, const PanelShape& shape, uint32_t first, uint32_t last,
                   PreparedRows x, size_t rows, MutableRows y);
+
+  // How a product of `rows` rows with `panels` panels in all is best cut up for `threads` threads.
+  PanelTask TaskFor(size_t panels, size_t rows, int threads) const;
 };
 
 }  // namespace slotstream::kernels

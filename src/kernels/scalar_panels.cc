@@ -127,10 +127,15 @@ void IntegerProduct(const std::byte* panels, const PanelShape& shape, uint32_t f
 
 }  // namespace
 
-constinit const PanelKernels kScalarExact = {"scalar", 64, false, PrepareExact, ExactProduct};
-constinit const PanelKernels kScalarInt8 = {"scalar", 64, false, PrepareInteger<1>,
-                                            IntegerProduct<1>};
-constinit const PanelKernels kScalarInt15 = {"scalar", 64, false, PrepareInteger<2>,
-                                             IntegerProduct<2>};
+constinit const PanelKernels kScalarExact = {
+    .instructions = "scalar", .tile_rows = 64, .prepare = PrepareExact, .product = ExactProduct};
+constinit const PanelKernels kScalarInt8 = {.instructions = "scalar",
+                                            .tile_rows = 64,
+                                            .prepare = PrepareInteger<1>,
+                                            .product = IntegerProduct<1>};
+constinit const PanelKernels kScalarInt15 = {.instructions = "scalar",
+                                             .tile_rows = 64,
+                                             .prepare = PrepareInteger<2>,
+                                             .product = IntegerProduct<2>};
 
 }  // namespace slotstream::kernels

@@ -11,7 +11,10 @@
 namespace slotstream::kernels::HWY_NAMESPACE {
 
 constexpr PanelKernels MakeExactPanels(std::string_view name) {
-  return {name, kTileRows, false, PrepareExact, ExactProduct};
+  return {.instructions = name,
+          .tile_rows = kTileRows,
+          .prepare = PrepareExact,
+          .product = ExactProduct};
 }
 
 constexpr KernelTable MakeTable(std::string_view name, const PanelKernels* exact,

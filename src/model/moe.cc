@@ -92,20 +92,17 @@ class ExpertBatch {
     Gather();
     const kernels::KernelTable& kernels = compute_.kernels();
     const kernels::PanelKernels& panels = compute_.panels();
-    const size_t inner_panels = shape_.gate.panels();
-    const size_t out_panels = shape_.down.panels();
-    // Gate and up of the same panel by the same task: its outputs are combined while they are hot.
-    compute_.threads().ParallelFor(experts_.size() * inner_panels, [&](size_t task) {
-      const BatchExpert& expert = experts_[task / inner_panels];
-      const auto panel = static_cast<uint32_t>(task % inner_panels);
+    // Gate and up of the same panels by the same task: outputs are combined while they are hot.
+    ForPanels(shape_.gate, [&](const BatchExpert& expert, uint32_t first, uint32_t last) {
       const MutableRows gate{buffers_.gate.row(expert.begin), buffers_.gate.stride};
       const MutableRows up{buffers_.up.row(expert.begin), buffers_.up.stride};
-      panels.product(expert.record, shape_.gate, panel, panel + 1,
+      panels.product(expert.record, shape_.gate, first, last,
                      In(expert, buffers_.gate_rows, buffers_.gathered_gate), expert.rows, gate);
-      panels.product(expert.record + shape_.up_offset(), shape_.up, panel, panel + 1,
+      panels.product(expert.record + shape_.up_offset(), shape_.up, first, last,
                      In(expert, buffers_.up_rows, buffers_.gathered_up), expert.rows, up);
-      const size_t at = size_t{panel} * checkpoint::kPanelOutputs;
-      const size_t width = std::min<size_t>(checkpoint::kPanelOutputs, config_.expert_size - at);
+      const size_t at = size_t{first} * checkpoint::kPanelOutputs;
+      const size_t width =
+          std::min<size_t>(size_t{last} * checkpoint::kPanelOutputs, config_.expert_size) - at;
       for (size_t r = 0; r < expert.rows; ++r) {
         kernels.silu_mul(gate.row(r) + at, up.row(r) + at, width, gate.row(r) + at);
       }
@@ -114,10 +111,8 @@ class ExpertBatch {
       panels.prepare(buffers_.gate.row(r), config_.expert_size, shape_.down.group,
                      buffers_.inner.row(r));
     });
-    compute_.threads().ParallelFor(experts_.size() * out_panels, [&](size_t task) {
-      const BatchExpert& expert = experts_[task / out_panels];
-      const auto panel = static_cast<uint32_t>(task % out_panels);
-      panels.product(expert.record + shape_.down_offset(), shape_.down, panel, panel + 1,
+    ForPanels(shape_.down, [&](const BatchExpert& expert, uint32_t first, uint32_t last) {
+      panels.product(expert.record + shape_.down_offset(), shape_.down, first, last,
                      buffers_.inner.from(expert.begin), expert.rows,
                      {buffers_.results.row(routing_.place(expert.need)), buffers_.results.stride});
     });
@@ -126,6 +121,22 @@ class ExpertBatch {
   }
 
  private:
+  // fn(expert, first, last) for all panels of a matrix of this shape of every expert, in parallel.
+  template <typename Fn>
+  void ForPanels(const checkpoint::PanelShape& shape, const Fn& fn) {
+    const size_t most_rows = rows_ == experts_.size() ? 1 : rows_;
+    const size_t step =
+        compute_.panels()
+            .TaskFor(experts_.size() * shape.panels(), most_rows, compute_.threads().threads())
+            .panels;
+    const size_t tasks = (shape.panels() + step - 1) / step;
+    compute_.threads().ParallelFor(experts_.size() * tasks, [&](size_t i) {
+      const size_t first = i % tasks * step;
+      const size_t last = std::min<size_t>(first + step, shape.panels());
+      fn(experts_[i / tasks], static_cast<uint32_t>(first), static_cast<uint32_t>(last));
+    });
+  }
+
   // The inputs of an expert: one row where it is, several gathered.
   PreparedRows In(const BatchExpert& expert, const PreparedBuffer& rows,
                   const PreparedBuffer& gathered) const {

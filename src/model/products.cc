@@ -27,16 +27,18 @@ PreparedRows Compute::Prepare(ConstRows x, size_t k, size_t group, size_t rows) 
 }
 
 void Compute::AddTasks(const Product& product, size_t rows) {
-  uint32_t outputs, step;
+  uint32_t outputs, step, tile;
   if (const auto* matrix = std::get_if<PanelMatrix>(&product.weight)) {
     outputs = matrix->shape.panels();
-    step = 1;
+    const kernels::PanelTask task = panels().TaskFor(outputs, rows, threads_.threads());
+    step = task.panels;
+    tile = task.rows;
   } else {
     outputs = std::get<Bf16Matrix>(product.weight).n;
     step = kBf16OutputsPerTask;
+    tile = panels().tile_rows;
   }
   // Row by row of tiles: a tile's inputs stay in the cache while all the weights pass by.
-  const uint32_t tile = panels().tile_rows;
   for (uint32_t row = 0; row < rows; row += tile) {
     const uint32_t count = std::min(tile, static_cast<uint32_t>(rows) - row);
     for (uint32_t first = 0; first < outputs; first += step) {

@@ -8,8 +8,6 @@ namespace slotstream::plan {
 namespace {
 
 constexpr size_t kCacheLine = 64;
-// As the model splits its loops (model/products.cc).
-constexpr size_t kRowsPerTask = 96;
 
 }  // namespace
 
@@ -52,15 +50,18 @@ void TimedProducts::Run() {
   threads_.ParallelFor(rows_, [&](size_t r) {
     kernels_.prepare(x_.data() + r * shape_.k, shape_.k, shape_.group, prepared + r * stride_);
   });
-  const size_t tiles = (rows_ + kRowsPerTask - 1) / kRowsPerTask;
-  threads_.ParallelFor(matrices_ * tiles * shape_.panels(), [&](size_t i) {
-    const auto panel = static_cast<uint32_t>(i % shape_.panels());
-    const size_t first = i / shape_.panels() % tiles * kRowsPerTask;
-    const size_t matrix = i / shape_.panels() / tiles;
-    kernels_.product(weights + matrix * shape_.bytes(), shape_, panel, panel + 1,
-                     {prepared + first * stride_, stride_},
-                     static_cast<uint32_t>(std::min(kRowsPerTask, rows_ - first)),
-                     {y_.data() + (matrix * rows_ + first) * shape_.n, shape_.n});
+  const size_t panels = shape_.panels();
+  const kernels::PanelTask task = kernels_.TaskFor(matrices_ * panels, rows_, threads_.threads());
+  const size_t tiles = (rows_ + task.rows - 1) / task.rows;
+  const size_t steps = (panels + task.panels - 1) / task.panels;
+  threads_.ParallelFor(matrices_ * tiles * steps, [&](size_t i) {
+    const size_t panel = i % steps * task.panels;
+    const size_t row = i / steps % tiles * task.rows;
+    const size_t matrix = i / steps / tiles;
+    kernels_.product(weights + matrix * shape_.bytes(), shape_, static_cast<uint32_t>(panel),
+                     static_cast<uint32_t>(std::min(panel + task.panels, panels)),
+                     {prepared + row * stride_, stride_}, std::min<size_t>(task.rows, rows_ - row),
+                     {y_.data() + (matrix * rows_ + row) * shape_.n, shape_.n});
   });
 }
 
