@@ -84,8 +84,8 @@ void Products::AddTasks() {
   size_t output = 0;
   for (uint32_t matrix = 0; matrix < case_.rows.size(); ++matrix) {
     const uint32_t rows = case_.rows[matrix];
-    for (uint32_t panel = 0; panel < shape_.panels(); panel += task.panels) {
-      for (uint32_t row = 0; row < rows; row += task.rows) {
+    for (uint32_t row = 0; row < rows; row += task.rows) {
+      for (uint32_t panel = 0; panel < shape_.panels(); panel += task.panels) {
         tasks_.push_back({matrix, panel, std::min(panel + task.panels, shape_.panels()),
                           (case_.shared_input ? 0 : output) + row, output + row,
                           std::min(task.rows, rows - row)});

@@ -6,7 +6,7 @@
 
 namespace slotstream::bench {
 
-// Measured, not believed: a chain of dependent additions takes one cycle each, so additions per
+// Measured, not believed: a chain of dependent rotations takes one cycle each, so rotations per
 // second are the clock rate that a thread really gets.
 class QuietCores {
  public:
@@ -19,7 +19,7 @@ class QuietCores {
 
   bool everything_counts() const { return everything_counts_; }
 
-  // Additions per second of one thread, in 1e9: about the clock in GHz.
+  // Rotations per second of one thread, in 1e9: about the clock in GHz.
   double reference_ghz() const { return reference_ * 1e-9; }
 
  private:

@@ -16,7 +16,7 @@ stage() {  # stage NAME COMMAND...
 # Stages at a time: most wait for their servers, browsers and clients more than they compute.
 at_once=2
 scratch=$(mktemp -d)
-declare -A name_of=() start_of=()
+declare -A name_of=()
 
 finish() {  # waits for one of them
   local pid status=0
@@ -26,7 +26,7 @@ finish() {  # waits for one of them
     cat "$scratch/$pid.log"
     exit 1
   fi
-  echo "== ${name_of[$pid]}: $((SECONDS - start_of[$pid])) s"
+  echo "== ${name_of[$pid]}: $(< "$scratch/$pid.seconds") s"
   unset "name_of[$pid]"
 }
 
@@ -35,11 +35,11 @@ beside() {  # beside NAME COMMAND...: a stage that runs while the script goes on
   shift
   while ((${#name_of[@]} >= at_once)); do finish; done
   (
-    exec > "$scratch/$BASHPID.log" 2>&1
-    "$@"
+    start=$SECONDS
+    "$@" > "$scratch/$BASHPID.log" 2>&1
+    echo $((SECONDS - start)) > "$scratch/$BASHPID.seconds"
   ) &
   name_of[$!]=$name
-  start_of[$!]=$SECONDS
 }
 
 all_finished() {

@@ -32,6 +32,13 @@ namespace slotstream::kernels {
 // 1,536 to 3,072 bytes, 0.65 without, 0.7 when the halves of a step are asked for in turn.
 inline constexpr size_t kIntegerPrefetchBytes = 1024;
 
+// Asks for the kBytes from `from` on; they need not exist.
+template <size_t kBytes>
+SS_INLINE void PrefetchLines(const std::byte* from) {
+#pragma GCC unroll 4
+  for (size_t i = 0; i < kBytes; i += 64) __builtin_prefetch(from + i);
+}
+
 template <class L>
 struct IntegerGroup {
   using Ints = typename L::Ints;
@@ -54,11 +61,10 @@ struct IntegerGroup {
     L::StoreFloats(L::MulAdd(weights.scale, scaled, with_offset), y);
   }
 
+  // Asks for what a many-row product will read kIntegerPrefetchBytes further on.
   template <size_t kBytes>
   static SS_INLINE void Prefetch(const std::byte* words) {
-    const auto* ahead = reinterpret_cast<const char*>(words) + kIntegerPrefetchBytes;
-#pragma GCC unroll 4
-    for (size_t i = 0; i < kBytes; i += 64) __builtin_prefetch(ahead + i);
+    PrefetchLines<kBytes>(words + kIntegerPrefetchBytes);
   }
 };
 
