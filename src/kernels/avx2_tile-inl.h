@@ -44,9 +44,7 @@ struct Avx2Tile {
     alignas(64) float scales[kPanelOutputs];
     alignas(64) float offsets[kPanelOutputs];
 
-    const Ints* NibblesOf(size_t lane) const {
-      return nibbles + lane / L::kLanes * group / 8 * P::kWords;
-    }
+    Ints* NibblesOf(size_t lane) { return nibbles + lane / L::kLanes * group / 8 * P::kWords; }
   };
 
   // The nibbles of kVectors vectors of outputs, whose words begin at `words`.
@@ -75,8 +73,7 @@ struct Avx2Tile {
     }
     if (!shared.unpacked) return;
     for (size_t lane = 0; lane < shared.lanes; lane += checkpoint::kLaneStep) {
-      Unpack(shared.words + lane * 4, shared.lanes * 4, shared.group,
-             const_cast<Ints*>(shared.NibblesOf(lane)));
+      Unpack(shared.words + lane * 4, shared.lanes * 4, shared.group, shared.NibblesOf(lane));
     }
   }
 

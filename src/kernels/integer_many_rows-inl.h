@@ -1,7 +1,6 @@
 // The integer product of many rows: the nibbles of one vector of outputs are held in registers, and
-// rows pass by. Tiles of six rows by two or four vectors over unpacked weights, which load less,
-// measured 0.5 to 0.9 times as fast on Zen 3 and on a Xeon with VNNI: their sums leave no registers
-// for weights.
+// rows pass by. Tiles over unpacked weights (avx2_tile-inl.h) load less. Measured, they are faster
+// where this needs two terms, and with AVX2 for few rows; 0.85 to 0.95 times as fast elsewhere.
 #pragma once
 
 #include "kernels/integer_group-inl.h"
