@@ -9,6 +9,10 @@
 namespace slotstream::model {
 namespace {
 
+// Of records read without a name, so many must come true: one in vain costs as much as one that
+// came early saves, and only while the disk would be idle.
+constexpr double kLikely = 0.75;
+
 struct Buffers {
   Buffers(Arena& arena, const checkpoint::ModelConfig& config, size_t rows)
       : x{arena.Take(rows * config.hidden_size), config.hidden_size},
@@ -53,6 +57,17 @@ void GuessExperts(Compute& compute, const checkpoint::ModelConfig& config,
     if (choosers[expert] > 0) ranked.push_back(expert);
   }
   std::ranges::stable_sort(ranked, std::greater(), [&](uint32_t e) { return choosers[e]; });
+}
+
+void AddTheRest(size_t experts, size_t needed, std::vector<uint32_t>& ranked) {
+  const size_t others = experts - ranked.size();
+  if (needed <= ranked.size()) return;
+  if (static_cast<double>(needed - ranked.size()) < kLikely * static_cast<double>(others)) return;
+  std::vector<bool> named(experts);
+  for (const uint32_t expert : ranked) named[expert] = true;
+  for (uint32_t expert = 0; expert < experts; ++expert) {
+    if (!named[expert]) ranked.push_back(expert);
+  }
 }
 
 }  // namespace slotstream::model

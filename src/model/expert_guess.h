@@ -20,6 +20,10 @@ void GuessExperts(Compute& compute, const checkpoint::ModelConfig& config,
                   const LayerWeights& layer, ConstRows residual, size_t rows, size_t per_row,
                   std::vector<uint32_t>& ranked, Arena arena);
 
+// Adds to `ranked`, distinct experts that a sample of a pass named, all others of `experts` in file
+// order, if most of them are likely to be needed too: `needed` experts are, as of the layer before.
+void AddTheRest(size_t experts, size_t needed, std::vector<uint32_t>& ranked);
+
 // Scratch that GuessExperts takes.
 size_t ExpertGuessScratch(const checkpoint::ModelConfig& config, size_t rows);
 

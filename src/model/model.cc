@@ -337,6 +337,7 @@ void Model::ExpectNext(uint32_t l, const Pass& pass) {
     const size_t sample = std::min(rows, kSample);
     guess({workspace_.residual.row(0), workspace_.residual.stride * (rows / sample)}, sample,
           top_k);
+    AddTheRest(config_.num_experts, routing_.needs().size(), guesses_);
     store_.Expect(l + 1, guesses_, kSweepGuessesAtOnce);
   } else if (std::min<size_t>(pass.rows_after, options_.max_rows) * 2 >= rows) {
     // The prompt's next pass: its tokens are still unknown to the first layer's router, but most
