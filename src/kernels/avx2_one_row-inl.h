@@ -24,16 +24,14 @@ struct Avx2OneRow {
   static constexpr size_t kWholePanel = checkpoint::kPanelOutputs / L::kLanes;
 
   // sums += the products of `steps` steps, each step_bytes after the last; prefetches as much from
-  // `ahead` on if it is given.
+  // `ahead` on.
   template <size_t kVectors>
   static SS_INLINE void AddSteps(const std::byte* words, size_t step_bytes, size_t steps,
                                  const std::byte* codes, const std::byte* ahead,
                                  Ints (&sums)[kVectors]) {
     for (size_t step = 0; step < steps; ++step, words += step_bytes, codes += P::kWords * 4) {
-      if (ahead != nullptr) {
-        PrefetchLines<kVectors * L::kLanes * 4>(ahead);
-        ahead += step_bytes;
-      }
+      PrefetchLines<kVectors * L::kLanes * 4>(ahead);
+      ahead += step_bytes;
       Ints inputs[P::kWords];
 #pragma GCC unroll 4
       for (size_t word = 0; word < P::kWords; ++word) inputs[word] = L::Inputs(codes + word * 4);
@@ -63,8 +61,7 @@ struct Avx2OneRow {
       for (size_t step = 0; step < steps; step += P::kSteps) {
         Ints sums[kVectors] = {};
         AddSteps(words + step * step_bytes, step_bytes, std::min(P::kSteps, steps - step),
-                 codes + step * P::kWords * 4,
-                 ahead == nullptr ? nullptr : ahead + step * step_bytes, sums);
+                 codes + step * P::kWords * 4, ahead + step * step_bytes, sums);
 #pragma GCC unroll 8
         for (size_t v = 0; v < kVectors; ++v) dots[v] = L::Add(dots[v], P::Widen(sums[v]));
       }
@@ -92,9 +89,10 @@ struct Avx2OneRow {
       const std::byte* scales = panel + step_bytes * steps;
       const std::byte* biases = scales + lanes * 2;
       for (size_t lane = 0; lane < lanes; lane += checkpoint::kLaneStep) {
-        OneGroup<kVectors>(panel + lane * 4, step_bytes, steps,
-                           row.codes + g * P::kTerms * shape.group, row.sums[g], scales + lane * 2,
-                           biases + lane * 2, nullptr, outputs + lane);
+        const std::byte* words = panel + lane * 4;
+        OneGroup<kVectors>(words, step_bytes, steps, row.codes + g * P::kTerms * shape.group,
+                           row.sums[g], scales + lane * 2, biases + lane * 2,
+                           words + kIntegerPrefetchBytes, outputs + lane);
       }
       panel = biases + lanes * 2;
     }

@@ -9,8 +9,9 @@
 namespace slotstream::model {
 namespace {
 
-// Of records read without a name, so many must come true: one in vain costs as much as one that
-// came early saves, and only while the disk would be idle.
+// Of experts that no sampled token named, so large a part must be needed before they are read
+// ahead: the disk would be idle, but a record in vain holds a frame and makes the next needed one
+// wait.
 constexpr double kLikely = 0.75;
 
 struct Buffers {
